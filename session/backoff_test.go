@@ -4,7 +4,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/userspace-rpc/erpc/internal/monotime"
 	"github.com/userspace-rpc/erpc/msgbuf"
 )
 
@@ -122,38 +121,6 @@ func TestOneLossOneBackoff(t *testing.T) {
 	}
 }
 
-// TestTailProbe: a bundle of many requests is lost, or that of their answers, and nothing else is
-// on its way. The last one goes again when twice a round trip is over, alone. Its answer shows that
-// the others are lost, which go again at once: no timeout is counted, and none grows. A handler
-// may be slow instead: then one packet is all that it costs.
-func TestTailProbe(t *testing.T) {
-	for _, n := range []int{1, 2, 6, 60} {
-		for _, answers := range []bool{false, true} {
-			b := newBackoffRig(t, n)
-			early := b.cl.rtt.early(1)
-			b.loseAll(answers)
-			since := b.now
-			b.now += monotime.Time(early) - 1
-			b.cl.Scan(b.now, b.cout)
-			b.now++
-			b.scan(1)
-			if took := b.now.Sub(since); took > early+ms/4 || early > ms {
-				t.Errorf("%d requests: the probe left after %v, want %v", n, took, early)
-			}
-			if len(b.c2s) != 1 {
-				t.Fatalf("%d of %d requests went again", len(b.c2s), n)
-			}
-			b.answer()
-			b.want("after a lost bundle", 5*ms)
-			if b.cst.Rollbacks != 0 || b.cst.Retransmits != uint64(n) {
-				t.Errorf("%d requests: %d timeouts, %d packets again",
-					n, b.cst.Rollbacks, b.cst.Retransmits)
-			}
-			b.end()
-		}
-	}
-}
-
 // TestProbeOfSlowHandlers: requests whose handlers take a while are not sent again, once the
 // session knows the while. Nor are those on a path that has become slow.
 func TestProbeOfSlowHandlers(t *testing.T) {
@@ -201,42 +168,6 @@ func TestProbeOfLateAnswers(t *testing.T) {
 	b.end()
 }
 
-// TestNoChainOfRepeats: an answer that comes right behind the probe is to the first copy, and shows
-// no loss. One that comes later has what was sent before the probe sent again, once: the answers to
-// that show nothing, of what was sent meanwhile either.
-func TestNoChainOfRepeats(t *testing.T) {
-	const n = 8
-	for _, late := range []time.Duration{40 * time.Microsecond, 60 * time.Microsecond} {
-		b := newBackoffRig(t, n)
-		b.cl.floor.min = 30 * time.Microsecond // srtt is 100 us
-		first := b.c2s
-		b.c2s = nil
-		b.scan(1)
-		b.now -= ms / 4 // the probe has just left
-		again := uint64(1)
-		if late > b.cl.rtt.srtt/2 {
-			again = n
-		}
-		b.now += 1000
-		b.send(1) // its answer takes longer than all this
-		for _, p := range first {
-			b.now = b.now.Add(late)
-			slot := b.toServer(p).Slot
-			if err := b.respond(slot, 10); err != nil {
-				t.Fatal(err)
-			}
-			for _, p := range b.s2c {
-				b.toClient(p)
-			}
-			b.s2c, b.c2s = nil, nil // copies are under way
-		}
-		if got := b.cst.Retransmits; got != again {
-			t.Errorf("answers %v behind the probe: %d packets went again, want %d", late, got, again)
-		}
-		b.end()
-	}
-}
-
 // TestLossOfRepeats: each time that the repeated bundle is lost too, the timeout doubles once.
 func TestLossOfRepeats(t *testing.T) {
 	b := newBackoffRig(t, 6)
@@ -272,69 +203,4 @@ func TestLossAcrossBundles(t *testing.T) {
 	}
 	b.want("lost together", 10*ms)
 	b.end()
-}
-
-// TestSlowPathInFlight: TestRTOFollowsSlowPath with requests that begin all the time. After some
-// round trips none times out any more.
-func TestSlowPathInFlight(t *testing.T) {
-	b := newBackoffRig(t, 0)
-	const rtt, every, steps = 50 * ms, 2 * ms, 300
-	late := make([][]dgram, steps+rtt/every) // by the step at which they arrive
-	var before uint64
-	for step := range steps {
-		if step == steps/2 {
-			before = b.cst.Rollbacks
-		}
-		if len(b.ops)-len(b.ended) < 32 {
-			b.send(1)
-		}
-		b.cl.Scan(b.now, b.cout)
-		b.takeClient()
-		late[step+rtt/every], b.c2s = b.c2s, nil
-		for _, p := range late[step] {
-			b.c2s = append(b.c2s, p)
-			b.pump(func(uint8) int { return 10 })
-			late[step+rtt/every], b.c2s = append(late[step+rtt/every], b.c2s...), nil
-		}
-		b.now += every
-	}
-	if n := b.cst.Rollbacks - before; n != 0 || before == 0 {
-		t.Errorf("%d timeouts, and %d later; smoothed RTT %v", before, n, b.cl.SRTT())
-	}
-	b.end()
-}
-
-// TestOneLossOneRateCut: congestion control learns of one timeout for all messages that time out
-// together, or one after the other before the first does again.
-func TestOneLossOneRateCut(t *testing.T) {
-	for _, apart := range []time.Duration{0, 250 * time.Microsecond} {
-		f := &fakeControl{rate: testLink}
-		r := pacedRig(t, f, nil)
-		var ops []Op
-		for i := range uint32(8) {
-			op := r.op(i+1, 3000, 10)
-			r.start(op)
-			ops = append(ops, op)
-			r.now = r.now.Add(apart)
-		}
-		told := 0
-		for r.cst.Rollbacks < 8*4 { // of each: one that says nothing, and three
-			lose(t, &r.c2s, 0, len(r.c2s))
-			r.cl.Scan(r.now, r.cout)
-			r.takeClient()
-			r.now += ms / 4
-			if f.timeouts > told+1 {
-				t.Errorf("%v apart: %d timeouts told at once", apart, f.timeouts-told)
-			}
-			told = f.timeouts
-		}
-		if told != 3 {
-			t.Errorf("%v apart: %d timeouts were told, want 3", apart, told)
-		}
-		r.closeClient(ErrClosed)
-		for _, op := range ops {
-			giveBack(op)
-		}
-		r.noLeak()
-	}
 }

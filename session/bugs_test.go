@@ -142,30 +142,6 @@ func TestErrorWithoutMemory(t *testing.T) {
 	r.noLeak()
 }
 
-// TestPacketsBeforeOpen: the peer knows the client's session and token from the
-// Connect, so its packets may come before the Accept.
-func TestPacketsBeforeOpen(t *testing.T) {
-	var st Stats
-	c := NewClient(serverHost, clientSession, clientToken, Timing{}, 1, nil, nil, &st)
-	out := NewOut(4, false)
-	h := wire.Header{Type: wire.TypeResp, MsgSize: 1}
-	c.OnResp(&h, []byte{1}, &Arrival{}, out)
-	h = wire.Header{Type: wire.TypeErr, MsgSize: 8}
-	c.OnErr(&h, wire.AppendError(nil, fault(wire.CodePanic, "")), &Arrival{}, out)
-	h = wire.Header{Type: wire.TypeCR, ReqNum: 5}
-	c.OnCR(&h, &Arrival{}, out)
-	h.Type = wire.TypeWait
-	c.OnWait(&h, &Arrival{}, out)
-	h.Type = wire.TypePast
-	c.OnPast(&h, &Arrival{}, out)
-	if ks := kinds(out); ks != nil {
-		t.Errorf("outcomes %v", ks)
-	}
-	if st.DropPast != 5 {
-		t.Errorf("%d drops counted, want 5", st.DropPast)
-	}
-}
-
 // TestTooLargeWhileBusy: the size is checked at Start as soon as it is known, also
 // when the request would have to queue.
 func TestTooLargeWhileBusy(t *testing.T) {

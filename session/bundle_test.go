@@ -282,40 +282,6 @@ func TestBundleOrder(t *testing.T) {
 	}
 }
 
-// TestBundleHold: what the server held its answers for is added inside the bundle too, and the
-// checksum is that of the bytes that leave.
-func TestBundleHold(t *testing.T) {
-	for _, checksum := range []bool{false, true} {
-		ends, _ := linked(1, 1400, checksum)
-		o := NewOut(8, false)
-		for i := range 2 {
-			h := wire.Header{Type: wire.TypeResp, Hold: 1, ReqNum: uint64(i)}
-			ends[0].send(o, &h, make([]byte, wire.HeaderSize), nil)
-			o.answer(false, checksum)
-		}
-		ends[0].sendControl(o, &wire.Header{Type: wire.TypeCR, Hold: wire.TryHold(5, 0), ReqNum: 3})
-		o.answer(true, checksum)
-		ends[0].put(o, 4, "no answer")
-		if !o.HasAnswers() {
-			t.Error("there are no answers")
-		}
-		o.Finish(2048 * time.Nanosecond)
-		ps := unbundle(t, &o.Tx[0], checksum)
-		var holds []uint16
-		for _, p := range ps {
-			holds = append(holds, p.header().Hold)
-		}
-		if len(holds) != 4 || holds[0] != 33 || holds[1] != 33 || holds[3] != 3 ||
-			holds[2] != wire.TryHold(5, 2048) {
-			t.Errorf("checksum %v: hold fields %v", checksum, holds)
-		}
-		if token := wire.Token(ps[0].raw); !checksum && token != 0x1111 ||
-			checksum && token^wire.Checksum(ps[0].raw, nil) != 0x1111 {
-			t.Errorf("checksum %v: the token is %#x", checksum, token)
-		}
-	}
-}
-
 // TestBundleOfAnswers: an answer that was queued alone, and is in a bundle then, has its hold time
 // lengthened there.
 func TestBundleOfAnswers(t *testing.T) {

@@ -3,7 +3,6 @@ package session
 import (
 	"slices"
 	"testing"
-	"time"
 
 	"github.com/userspace-rpc/erpc/internal/monotime"
 	"github.com/userspace-rpc/erpc/msgbuf"
@@ -48,27 +47,6 @@ func TestQueueRemove(t *testing.T) {
 			}
 		}
 	}
-}
-
-// TestIdle: a client is idle without requests in slots and without requests in the queue.
-func TestIdle(t *testing.T) {
-	r := newRig(t, rigParams, Timing{}, 1, msgbuf.Config{})
-	idle := func(what string, want bool) {
-		t.Helper()
-		if got := r.cl.Idle(); got != want {
-			t.Errorf("%s: idle %v", what, got)
-		}
-	}
-	idle("new", true)
-	op := r.op(1, 10, 10)
-	r.start(op)
-	idle("queued", false)
-	r.open(0)
-	idle("in a slot", false)
-	r.pump(func(uint8) int { return 10 })
-	idle("answered", true)
-	giveBack(op)
-	r.noLeak()
 }
 
 // TestSlotsInline: the slots of most sessions are in one piece with the rest; more are apart.
@@ -140,8 +118,10 @@ func TestMaxPackets(t *testing.T) {
 			h.ReqNum = 16
 		}
 		r.sv.OnReq(&h, make([]byte, p.PerPacket), r.arrival(), r.sout)
+		r.s2c = nil
 		r.takeServer()
-		if refused := r.sv.slots[0].isError; refused != (c.err != nil) {
+		refused := len(r.s2c) == 1 && r.s2c[0].header().Type == wire.TypeErr
+		if refused != (c.err != nil) {
 			t.Errorf("request of %d bytes: the server refuses it: %v", c.size, refused)
 		}
 	}
@@ -261,37 +241,6 @@ func TestResponseBuffer(t *testing.T) {
 	}
 }
 
-// TestEarlyRollback: a request whose packet a later one has overtaken is rolled back when twice
-// what a round trip may take is over, not before.
-func TestEarlyRollback(t *testing.T) {
-	r := newRig(t, rigParams, Timing{}, 0, msgbuf.Config{})
-	r.open(100 * time.Microsecond)
-	ops := []Op{r.op(1, 10, 10), r.op(2, 10, 10)}
-	r.start(ops[0])
-	lose(t, &r.c2s, 0, 1)
-	r.now = 10_000
-	r.start(ops[1])
-	r.now = 60_000
-	r.pump(func(uint8) int { return 10 })
-	early := r.cl.rtt.early(1)
-	if early >= r.cl.rtt.timeout(0) || len(r.ended) != 1 {
-		t.Fatalf("early after %v, ended %v", early, r.ended)
-	}
-	for i, at := range []time.Duration{early - 1, early} {
-		r.now = 0
-		r.now = r.now.Add(at)
-		r.cl.Scan(r.now, r.cout)
-		if r.takeClient(); r.cst.FastRollbacks != uint64(i) || len(r.c2s) != i {
-			t.Errorf("after %v: %d rollbacks, %d packets", at, r.cst.FastRollbacks, len(r.c2s))
-		}
-	}
-	r.closeClient(ErrClosed)
-	for _, op := range ops {
-		giveBack(op)
-	}
-	r.noLeak()
-}
-
 // TestRetriesSaturate: a request that is never answered goes on, and its count ends at 255.
 func TestRetriesSaturate(t *testing.T) {
 	r := newRig(t, rigParams, Timing{}, 0, msgbuf.Config{})
@@ -312,4 +261,35 @@ func TestRetriesSaturate(t *testing.T) {
 	r.closeClient(ErrClosed)
 	giveBack(op)
 	r.noLeak()
+}
+
+// TestSuspectPath: a session that is open and has smaller packets left can be made to suspect its
+// path.
+func TestSuspectPath(t *testing.T) {
+	p := rigParams
+	p.PerPacket = 1452
+	r := newRig(t, p, Timing{}, 0, msgbuf.Config{})
+	suspects := func() bool {
+		r.cl.SuspectPath(5)
+		since, ok := r.cl.Suspects()
+		return ok && since == 5
+	}
+	if suspects() {
+		t.Error("a session suspects before it is open")
+	}
+	r.open(0)
+	if !suspects() {
+		t.Error("a session with large packets does not suspect")
+	}
+	r.cl.SuspectPath(6)
+	if since, _ := r.cl.Suspects(); since != 5 {
+		t.Errorf("since %v", since)
+	}
+	for r.cl.NextSize() != 0 {
+		r.cl.LowerCut(r.cl.NextSize())
+	}
+	r.cl.Trust()
+	if suspects() {
+		t.Error("a session with the smallest packets suspects")
+	}
 }

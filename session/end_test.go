@@ -4,44 +4,8 @@ import (
 	"testing"
 
 	"github.com/userspace-rpc/erpc/msgbuf"
-	"github.com/userspace-rpc/erpc/packet"
 	"github.com/userspace-rpc/erpc/wire"
 )
-
-// TestVerify: only packets of the peer for the session pass, and with checksums only whole ones.
-func TestVerify(t *testing.T) {
-	other := packet.Addr{Port: 99}
-	for _, checksum := range []bool{false, true} {
-		e, out := clientEnd(), NewOut(4, false)
-		e.Checksum = checksum
-		e.sendControl(out, &wire.Header{Type: wire.TypeRFR, ReqNum: 8, PktNum: 1})
-		pkt := flatten(out.Tx[0]).raw
-		peer := End{Peer: clientHost, Local: serverSession, LocalToken: serverToken}
-		peer.Checksum = checksum
-		if !peer.Names(peer.TokenIn(pkt), &clientHost, 0) {
-			t.Errorf("checksum %v: a good packet is refused", checksum)
-		}
-		if peer.Names(peer.TokenIn(pkt), &other, 0) {
-			t.Errorf("checksum %v: a packet of another address passes", checksum)
-		}
-		peer.LocalToken ^= 1 << 31
-		if peer.Names(peer.TokenIn(pkt), &clientHost, 0) {
-			t.Errorf("checksum %v: a packet for another session passes", checksum)
-		}
-		peer.LocalToken ^= 1 << 31
-		pkt[len(pkt)-1] ^= 1
-		if peer.Names(peer.TokenIn(pkt), &clientHost, 0) == checksum {
-			t.Errorf("checksum %v: a damaged packet passes: %v", checksum, !checksum)
-		}
-	}
-	e := clientEnd()
-	if !e.Names(clientToken, &serverHost, 0) {
-		t.Error("a management packet of the peer is refused")
-	}
-	if e.Names(serverToken, &serverHost, 0) || e.Names(clientToken, &other, 0) {
-		t.Error("a management packet of a stranger passes")
-	}
-}
 
 // TestLowerMTU: packets become smaller, never larger, and only before the first request.
 func TestLowerMTU(t *testing.T) {

@@ -42,51 +42,6 @@ func TestErrorFlushesLent(t *testing.T) {
 	}
 }
 
-// TestErrorWithFewCredits: only packets that were sent need a flush.
-func TestErrorWithFewCredits(t *testing.T) {
-	p := rigParams
-	p.Credits = 1
-	r := newRig(t, p, Timing{}, 0, msgbuf.Config{})
-	r.lends()
-	r.refuse[1] = wire.CodeNoHandler
-	r.open(0)
-	op := r.op(1, 3000, 10)
-	r.start(op)
-	r.toServer(r.c2s[0])
-	r.fromServer(r.s2c[0])
-	want(t, "refused at the only packet", r.cout, EventError)
-	giveBack(op)
-	r.noLeak()
-}
-
-// TestPreallocWhileQueued: a slot's preallocated buffer is too small for the next response, and
-// the last response in it is queued yet. Its memory must not go to anyone else.
-func TestPreallocWhileQueued(t *testing.T) {
-	r := newRig(t, rigParams, Timing{}, 0, msgbuf.Config{})
-	r.request(8)
-	want(t, "first", r.sout, EventRequest)
-	buf := r.sv.Prealloc(0, 10, r.sout)
-	fill(buf.Data(), 1)
-	if err := r.sv.Respond(0, buf, 0, r.sout); err != nil {
-		t.Fatal(err)
-	}
-	before := string(flatten(r.sout.Tx[0]).raw)
-	r.request(16) // in the same batch
-	want(t, "second", r.sout, EventRequest)
-	larger := r.sv.Prealloc(0, 900, r.sout)
-	other := r.buffer(10, 77) // another session's
-	if string(flatten(r.sout.Tx[0]).raw) != before {
-		t.Error("a queued response was overwritten by a buffer that was allocated later")
-	}
-	if err := r.sv.RespondError(0, fault(wire.CodeApplication, ""), 0, r.sout); err != nil {
-		t.Fatal(err)
-	}
-	r.takeServer()
-	larger.Free()
-	other.Free()
-	r.noLeak()
-}
-
 // TestResizedPrealloc: a handler that made its preallocated buffer larger than a packet has used
 // it up: the transport may refer to its second packet.
 func TestResizedPrealloc(t *testing.T) {
@@ -123,47 +78,6 @@ func TestResizedPrealloc(t *testing.T) {
 			}
 		}
 		r.noLeak()
-	}
-}
-
-// TestUnreadBytes: large responses that wait for a flush ask for one before they are many.
-func TestUnreadBytes(t *testing.T) {
-	const size = 100_000
-	r := newRig(t, rigParams, Timing{}, 0, msgbuf.Config{})
-	r.lends()
-	r.open(0)
-	waiting, flushes := 0, 0
-	for ref := uint32(1); ref <= 12; ref++ {
-		op := r.op(ref, 10, size)
-		r.start(op)
-		p := r.c2s[0]
-		r.c2s = nil
-		ev := r.toServer(p)
-		if flush := waiting >= maxUnreadBytes; r.flushS != flush {
-			t.Fatalf("%d bytes wait, flush %v", waiting, r.flushS)
-		} else if flush {
-			waiting = 0 // they count anew
-			flushes++
-		}
-		r.respondAll(t, ev.Slot, size)
-		giveBack(op)
-		waiting += r.sv.slots[ev.Slot].resp.MaxSize()
-	}
-	if flushes < 3 {
-		t.Errorf("%d flushes", flushes)
-	}
-	r.noLeak()
-}
-
-// respondAll answers the only request under way and brings the answer to the client.
-func (r *rig) respondAll(t *testing.T, slot uint8, n int) {
-	t.Helper()
-	r.ended = nil
-	if err := r.respond(slot, n); err != nil {
-		t.Fatal(err)
-	}
-	if r.pump(nil); len(r.ended) != 1 || r.ended[0].Kind != EventDone {
-		t.Fatalf("ended with %+v", r.ended)
 	}
 }
 

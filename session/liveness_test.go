@@ -40,37 +40,6 @@ func alive(t *testing.T, tx Tx) (wire.Op, wire.Alive) {
 	return op, a
 }
 
-func TestWatchAsks(t *testing.T) {
-	var w Watch
-	w.Heard(0)
-	if ping, alive := w.PingDue(heartbeat-1, heartbeat, heartbeat, failAfter); ping || !alive {
-		t.Fatal("ping before the silence")
-	}
-	for i := monotime.Time(1); i < 6; i++ {
-		pings := 0
-		for range 3 { // only the first Ask of each interval pings
-			ping, alive := w.PingDue(i*heartbeat, heartbeat, heartbeat, failAfter)
-			if !alive {
-				t.Fatalf("lost after %d ms", i*heartbeat/ms)
-			}
-			if ping {
-				pings++
-			}
-		}
-		if pings != 1 {
-			t.Fatalf("%d pings at %d ms", pings, i*heartbeat/ms)
-		}
-	}
-	if _, alive := w.PingDue(failAfter, heartbeat, heartbeat, failAfter); alive {
-		t.Error("not lost after the timeout and 5 pings")
-	}
-	w.Heard(failAfter)
-	ping, alive := w.PingDue(failAfter+heartbeat, heartbeat, heartbeat, failAfter)
-	if !ping || !alive {
-		t.Error("an answer does not start it again")
-	}
-}
-
 // TestPingAfter: after a silence of PingAfter there is time for enough pings until the peer is
 // lost, if the timeout allows it.
 func TestPingAfter(t *testing.T) {
@@ -101,27 +70,6 @@ func TestPingAfter(t *testing.T) {
 		if first != c.want || now != c.lost {
 			t.Errorf("timeout %v: asked at %v, lost at %v", c.timeout, first, now)
 		}
-	}
-}
-
-// TestWatchFewPings: with a timeout as short as the heartbeat, the peer still gets
-// several pings before it counts as lost.
-func TestWatchFewPings(t *testing.T) {
-	var w Watch
-	w.Heard(0)
-	now, pings := monotime.Time(heartbeat), 0
-	for {
-		ping, alive := w.PingDue(now, heartbeat, heartbeat, heartbeat)
-		if !alive {
-			break
-		}
-		if ping {
-			pings++
-		}
-		now += heartbeat
-	}
-	if pings != minPings || now != (minPings+1)*heartbeat {
-		t.Errorf("lost after %d pings at %d ms", pings, now/ms)
 	}
 }
 
@@ -229,24 +177,6 @@ func TestLivenessPackets(t *testing.T) {
 		}
 		if len(out.Tx[0].Head) > wire.HeaderSize+wire.AliveSize {
 			t.Error("the answer is larger than the question")
-		}
-	}
-}
-
-// TestOutGrows: more control packets than the memory of a batch holds are all right.
-func TestOutGrows(t *testing.T) {
-	out := NewOut(1, false)
-	out.mem = make([]byte, 100)
-	var l Liveness
-	for i := range 5 {
-		l.Probe(clientEnd(), uint64(i+1), 0, out)
-	}
-	if len(out.Tx) != 5 {
-		t.Fatalf("%d packets, want 5", len(out.Tx))
-	}
-	for i, tx := range out.Tx {
-		if _, a := alive(t, tx); a.Seq != uint64(i+1) {
-			t.Errorf("packet %d has number %d", i, a.Seq)
 		}
 	}
 }

@@ -56,9 +56,6 @@ type hoard struct {
 	now      monotime.Time
 	sent     int // payload bytes
 	requests int // EventRequest
-	answer   wire.Header
-	text     string // of the last answer that is an error
-	ran      bool   // ... the handler ran
 }
 
 var hoardTiming, _ = Timing{}.Fill()
@@ -85,8 +82,8 @@ func newHoard(tb rapid.TB, sessions, quota int, p Params) *hoard {
 // hoardParams are those of sessions with large messages.
 var hoardParams = Params{Slots: 8, Credits: 32, PerPacket: 1448, MaxMessage: 8 << 20}
 
-// settle takes what the sessions have left, and returns how many answers there were.
-func (g *hoard) settle() (answers int) {
+// settle takes what the sessions have left. All errors are refusals for memory.
+func (g *hoard) settle() {
 	for ev := g.out.Next(); ev != nil; ev = g.out.Next() {
 		switch ev.Kind {
 		case EventRequest:
@@ -96,24 +93,21 @@ func (g *hoard) settle() (answers int) {
 		}
 	}
 	for _, p := range g.out.Tx {
-		g.answer, g.text = wire.Header{}, ""
-		_ = g.answer.Parse(p.Head)
-		if g.answer.Type == wire.TypeErr {
+		var h wire.Header
+		_ = h.Parse(p.Head)
+		if h.Type == wire.TypeErr {
 			body := append(append([]byte(nil), p.Head[wire.HeaderSize:]...), p.Data...)
 			e, err := wire.ParseError(body)
-			if err != nil || e.Code != wire.CodeExhausted || len(body) != int(g.answer.MsgSize) {
-				g.tb.Fatalf("error %+v (%v), %d bytes of %d", e, err, len(body), g.answer.MsgSize)
+			if err != nil || e.Code != wire.CodeExhausted || len(body) != int(h.MsgSize) {
+				g.tb.Fatalf("error %+v (%v), %d bytes of %d", e, err, len(body), h.MsgSize)
 			}
-			g.text, g.ran = string(e.Text), e.Ran
 		}
-		answers++
 	}
 	g.out.Reset()
-	return answers
 }
 
-// packet sends packet k of a request of size bytes, and returns how many answers came.
-func (g *hoard) packet(sv *Server, reqNum uint64, size, k int) int {
+// packet sends packet k of a request of size bytes.
+func (g *hoard) packet(sv *Server, reqNum uint64, size, k int) {
 	n := max(0, min(sv.PerPacket, size-k*sv.PerPacket))
 	h := wire.Header{
 		Type: wire.TypeReq, ReqType: 1, MsgSize: uint32(size), Session: serverSession,
@@ -125,7 +119,7 @@ func (g *hoard) packet(sv *Server, reqNum uint64, size, k int) int {
 	}
 	g.sent += n
 	sv.OnReq(&h, payload, &Arrival{Now: g.now}, g.out)
-	return g.settle()
+	g.settle()
 }
 
 // all sends a whole request.
@@ -334,25 +328,44 @@ func TestWholeAtOnce(t *testing.T) {
 	g.close()
 }
 
-// TestHollowRequests: the first packets of large requests reserve little, and packets without
-// the data that they should have reserve nothing.
-func TestHollowRequests(t *testing.T) {
-	g := newHoard(t, 200, 1<<30, hoardParams)
-	for i, sv := range g.svs {
+// TestExpireIsBounded: one call looks at a bounded number of slots, and the next ones go on.
+func TestExpireIsBounded(t *testing.T) {
+	g := newHoard(t, 2*expireBatch/8, 1<<30, hoardParams)
+	for _, sv := range g.svs {
 		for slot := range uint64(8) {
-			h := wire.Header{Type: wire.TypeReq, MsgSize: 8 << 20, ReqNum: 8 + slot}
-			if i%2 == 0 {
-				sv.OnReq(&h, nil, &Arrival{Now: g.now}, g.out)
-				g.settle()
-			} else {
-				g.packet(sv, 8+slot, 8<<20, 0)
-			}
-			g.check()
+			g.packet(sv, 8+slot, 5000, 0)
 		}
 	}
-	st := g.pool.Stats()
-	if st.InUse != 800 || st.UsedBytes > int64(2*g.sent+lean) {
-		t.Errorf("%d buffers of %d bytes after %d bytes", st.InUse, st.UsedBytes, g.sent)
+	for end := g.now.Add(hoardTiming.FailureTimeout); g.now < end; {
+		if g.now = g.now.Add(hoardTiming.RTOMax); g.now < end {
+			g.mem.Expire(g.now, false, g.out)
+			g.mem.Expire(g.now, false, g.out)
+		}
+	}
+	for i := range 3 {
+		g.mem.Expire(g.now, false, g.out)
+		if want := min(uint64(i+1), 2) * expireBatch; g.stats.StaleRequests != want {
+			t.Errorf("call %d: %d requests ended, want %d", i, g.stats.StaleRequests, want)
+		}
+	}
+	g.close()
+}
+
+// TestExpireBehind: an endpoint that has more to look at than it looks at is not taken for one that
+// was away, and gives up what nobody asks for.
+func TestExpireBehind(t *testing.T) {
+	g := newHoard(t, 8*expireBatch/8, 1<<30, hoardParams)
+	for _, sv := range g.svs {
+		for slot := range uint64(8) {
+			g.packet(sv, 8+slot, 5000, 0)
+		}
+	}
+	for end := g.now.Add(hoardTiming.FailureTimeout + 16*hoardTiming.RTOMax); g.now < end; {
+		g.now = g.now.Add(hoardTiming.RTOMax / 2)
+		g.mem.Expire(g.now, false, g.out)
+	}
+	if want := uint64(8 * expireBatch); g.stats.StaleRequests != want {
+		t.Errorf("%d requests ended of %d", g.stats.StaleRequests, want)
 	}
 	g.close()
 }

@@ -53,6 +53,13 @@ func TestNext(t *testing.T) {
 	if out.Next() != nil {
 		t.Fatal("an outcome of nothing")
 	}
+	out.Flush()
+	out.Flush()
+	want(t, "asked twice", out, EventFlush)
+	out.add(EventPace)
+	out.Flush()
+	out.Flush()
+	want(t, "asked twice behind another outcome", out, EventPace, EventFlush)
 	for range 100 { // in the same memory
 		out.add(EventPace).Session = 3
 		out.Flush()
@@ -92,18 +99,6 @@ func TestNext(t *testing.T) {
 	}()
 	out.add(EventPace)
 	out.Settled()
-}
-
-// TestFlushOnce: a flush that is the last outcome, and the only one or not, stands for later ones.
-func TestFlushOnce(t *testing.T) {
-	out := NewOut(4, true)
-	out.Flush()
-	out.Flush()
-	want(t, "asked twice", out, EventFlush)
-	out.add(EventPace)
-	out.Flush()
-	out.Flush()
-	want(t, "asked twice behind another outcome", out, EventPace, EventFlush)
 }
 
 // TestOpenedLast: what waited for the session is started or has failed when it opens.
@@ -331,69 +326,6 @@ func TestFlushBeforeEnd(t *testing.T) {
 	want(t, "repeated response, next request", r.sout, EventRequest)
 	r.takeServer()
 	for _, op := range ops {
-		giveBack(op)
-	}
-	r.noLeak()
-}
-
-// TestRepeatedResponse: a response packet that is asked for again asks for no flush, and an error
-// neither. Their memory is nobody's until queues refer to it no more.
-func TestRepeatedResponse(t *testing.T) {
-	r := newRig(t, rigParams, Timing{}, 0, msgbuf.Config{})
-	r.lends()
-	r.respondLarge(8)
-	h := wire.Header{Type: wire.TypeRFR, ReqType: 1, ReqNum: 8, PktNum: 1}
-	for range 20 {
-		r.sv.OnRFR(&h, r.arrival(), r.sout)
-	}
-	r.request(16)
-	r.wantInUse("the response is queued", 1)
-	want(t, "repeated packet, next request", r.sout, EventRequest)
-	if err := r.sv.RespondError(0, fault(wire.CodeApplication, ""), 0, r.sout); err != nil {
-		t.Fatal(err)
-	}
-	r.takeServer()
-	r.request(16)
-	r.request(24)
-	want(t, "repeated error, next request", r.sout, EventRequest)
-	r.noLeak()
-}
-
-// TestDoneIsWhole: each end has all its fields, whatever the one before in its memory had.
-func TestDoneIsWhole(t *testing.T) {
-	r := newRig(t, rigParams, Timing{}, 0, msgbuf.Config{})
-	r.open(0)
-	for _, code := range []wire.Code{wire.CodeApplication, wire.CodeOK, wire.CodeApplication} {
-		op := r.op(5, 10, 10)
-		r.start(op)
-		ev := r.toServer(r.c2s[0])
-		var err error
-		if code == wire.CodeOK {
-			err = r.respond(ev.Slot, 10)
-		} else {
-			err = r.sv.RespondError(ev.Slot, fault(code, "text"), r.now, r.sout)
-		}
-		if err != nil {
-			t.Fatal(err)
-		}
-		r.takeServer()
-		r.now += ms
-		r.fromServer(r.s2c[0])
-		evs := events(r.cout)
-		kind := EventDone
-		if code != wire.CodeOK {
-			kind = EventError
-		}
-		if len(evs) != 1 || evs[0].Kind != kind || evs[0].Ref != 5 {
-			t.Fatalf("code %d: outcomes %+v", code, evs)
-		}
-		if ev := evs[0]; code == wire.CodeOK && (ev.Resp != op.Resp || ev.RTT != ms) {
-			t.Errorf("end %+v", ev)
-		} else if code != wire.CodeOK && (ev.Fault.Code != code || string(ev.Fault.Text) != "text") {
-			t.Errorf("error %+v", ev)
-		}
-		r.c2s, r.s2c = nil, nil
-		r.takeClient()
 		giveBack(op)
 	}
 	r.noLeak()

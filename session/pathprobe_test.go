@@ -99,24 +99,6 @@ func (a *prober) want(what string, want ProbeResult) {
 func (a *prober) padded(round int) { a.p.OnPong(a.rounds[round]) }
 func (a *prober) small(round int)  { a.p.OnPong(a.rounds[round] + 1) }
 
-// TestProbeAsks: each round is a small ping and a padded one, never both at once. The first round
-// comes at once. Each other one comes a span after the last, though calls are more often, or later.
-func TestProbeAsks(t *testing.T) {
-	a := newProber(t)
-	a.now = 5 * ms
-	for late := range monotime.Time(4) {
-		a.ask(1)
-		start := a.now.Add(-probeSpan) // the padded ping
-		for _, at := range []monotime.Time{0, 1, monotime.Time(probeSpan) - 1} {
-			a.now = start + at
-			if n := len(a.rounds); a.tick() != ProbeGoesOn || len(a.rounds) != n {
-				t.Fatalf("a round %d ns after the last", at)
-			}
-		}
-		a.now = start.Add(probeSpan) + late*ms
-	}
-}
-
 // TestProbePassed: an answer to the padded ping of any of six rounds shows that the path carries
 // the size, whatever became of the others.
 func TestProbePassed(t *testing.T) {

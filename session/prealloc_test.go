@@ -33,26 +33,3 @@ func TestPreallocOutlivesSession(t *testing.T) {
 	}
 	r.noLeak()
 }
-
-// TestPreallocIsReused: in steady state a slot answers from one buffer.
-func TestPreallocIsReused(t *testing.T) {
-	r := newRig(t, rigParams, Timing{}, 0, msgbuf.Config{})
-	var last *msgbuf.Buffer
-	for i := range uint64(5) {
-		h := wire.Header{Type: wire.TypeReq, ReqType: 1, Session: serverSession, ReqNum: 8 * (i + 1)}
-		r.sv.OnReq(&h, nil, &Arrival{}, r.sout)
-		buf := r.sv.Prealloc(0, 10, r.sout)
-		if last != nil && buf != last {
-			t.Error("another buffer")
-		}
-		last = buf
-		if err := r.sv.Respond(0, buf, 0, r.sout); err != nil {
-			t.Fatal(err)
-		}
-		r.sout.Reset()
-		if n := r.inUse(); n != 1 {
-			t.Errorf("%d buffers in use", n)
-		}
-	}
-	r.noLeak()
-}

@@ -33,6 +33,8 @@ type rig struct {
 	cout, sout *Out
 	cnet, snet sender
 	now        monotime.Time
+	in         Arrival       // how packets arrive, but for the time
+	late       time.Duration // what the rest of the server's batch takes
 	c2s, s2c   []dgram
 	badToken   int
 	failed     []Event // EventFailed that no packet caused
@@ -121,6 +123,15 @@ func (r *rig) partly(rnd *rand.Rand) { r.cnet.rnd, r.snet.rnd = rnd, rnd }
 
 func (r *rig) open(rtt time.Duration) {
 	r.cl.Open(r.params, serverSession, serverToken, rtt, r.now, r.cout)
+	r.takeClient()
+}
+
+// start begins a request that must not fail.
+func (r *rig) start(op Op) {
+	r.tb.Helper()
+	if err := r.cl.Start(op, 0, r.now, r.cout); err != nil {
+		r.tb.Fatal(err)
+	}
 	r.takeClient()
 }
 
@@ -272,7 +283,7 @@ func (r *rig) takeServer() (last Event) {
 		}
 	}
 	r.sout.Settled()
-	r.sout.Finish(0)
+	r.sout.Finish(r.late)
 	n := r.snet.share(r.sout)
 	r.sendServer(n)
 	r.snet.sent(r.sout, n)
@@ -314,7 +325,11 @@ func (r *rig) checkCredits() {
 }
 
 // arrival describes a packet that comes now.
-func (r *rig) arrival() *Arrival { return &Arrival{Now: r.now} }
+func (r *rig) arrival() *Arrival {
+	in := r.in
+	in.Now = r.now
+	return &in
+}
 
 // toServer delivers a packet as the owner of a server session does. It returns the last
 // outcome.

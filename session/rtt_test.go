@@ -9,25 +9,6 @@ import (
 	"github.com/userspace-rpc/erpc/wire"
 )
 
-// TestRTOSamples: smoothed round trip, its variation and the timeouts that follow (RFC 6298).
-func TestRTOSamples(t *testing.T) {
-	e := newRTOEstimator(&Timing{RTOMin: 400, RTOMax: 10_000, RTOInitial: 1000})
-	for i, c := range []struct{ rtt, srtt, rttvar, rto time.Duration }{
-		{0, 0, 0, 1000},              // no sample
-		{80, 80, 40, 400},            // the first: 80+4*40 is below the least
-		{160, 90, 50, 400},           // 40 + (80-40)/4, 80 + 80/8
-		{10, 80, 57, 400},            // 50 + (80-50)/4, 90 - 80/8
-		{80, 80, 43, 400},            // no difference: the variation falls by a quarter
-		{1680, 280, 432, 2008},       // 43 + (1600-43)/4
-		{21_880, 2980, 5724, 10_000}, // the most
-	} {
-		e.sample(c.rtt)
-		if e.srtt != c.srtt || e.rttvar != c.rttvar || e.rto != c.rto {
-			t.Errorf("step %d: %+v, want %+v", i, e, c)
-		}
-	}
-}
-
 // TestEarly: the timeout of a packet that evidence speaks of.
 func TestEarly(t *testing.T) {
 	e := newRTOEstimator(&Timing{RTOMin: 1600, RTOMax: 10_000, RTOInitial: 1000})
@@ -75,16 +56,6 @@ func TestBackoffLimit(t *testing.T) {
 		e := rtoEstimator{rto: c.rto, max: c.max}
 		if got := e.timeout(c.retries); got != c.want {
 			t.Errorf("%+v: %d", c, got)
-		}
-	}
-}
-
-// TestBasePeriod: a period ends after baseFor, not with it.
-func TestBasePeriod(t *testing.T) {
-	for late, want := range []time.Duration{10, 20} {
-		e := rtoEstimator{base: 10, recent: 20, since: 5}
-		if got := e.baseAt(monotime.Time(5).Add(baseFor) + monotime.Time(late)); got != want {
-			t.Errorf("%d ns late: base %d, want %d", late, got, want)
 		}
 	}
 }

@@ -2,7 +2,6 @@ package session
 
 import (
 	"testing"
-	"time"
 
 	"github.com/userspace-rpc/erpc/msgbuf"
 	"github.com/userspace-rpc/erpc/wire"
@@ -194,41 +193,5 @@ func TestGrabAll(t *testing.T) {
 		if len(b) != wire.HeaderSize || at < len(out.mem) && &b[0] != &out.mem[at] {
 			t.Errorf("packet %d: %d bytes, %d used", i, len(b), out.used)
 		}
-	}
-}
-
-// TestAckMeasures: the ACK of a late answer that was sent once measures the server's round trip.
-// The time in which nobody looked for it does not count. The ACK of an answer that was sent again
-// measures nothing.
-func TestAckMeasures(t *testing.T) {
-	const took, unseen = 3 * ms, ms
-	for _, repeated := range []bool{false, true} {
-		r := newRig(t, rigParams, Timing{}, 0, msgbuf.Config{})
-		r.request(8)
-		r.takeServer()
-		if err := r.sv.Wait(0, r.now, r.sout); err != nil {
-			t.Fatal(err)
-		}
-		if err := r.respond(0, 10); err != nil {
-			t.Fatal(err)
-		}
-		want := time.Duration(took - unseen)
-		if repeated {
-			want = 0
-			r.now = r.now.Add(r.sv.rtt.rto)
-			r.sv.Repeat(r.now, r.sout)
-			r.takeServer()
-		}
-		if lates := map[bool]uint64{true: 1}[repeated]; r.sst.Lates != lates {
-			t.Fatalf("the answer was sent again %d times", r.sst.Lates)
-		}
-		r.now = r.now.Add(took)
-		h := wire.Header{Type: wire.TypeAck, ReqType: 1, ReqNum: 8}
-		r.sv.OnAck(&h, &Arrival{Now: r.now, Unseen: unseen})
-		if got := r.sv.rtt.srtt; got != want || r.sv.lates != 0 {
-			t.Errorf("repeated %v: round trip %v, want %v; %d late",
-				repeated, got, want, r.sv.lates)
-		}
-		r.noLeak()
 	}
 }

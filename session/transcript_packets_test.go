@@ -39,6 +39,45 @@ func (s *script) inject(toServer bool, a args) {
 	s.deliver(toServer, dgram{raw: raw})
 }
 
+// awaits prints whether the client knows a packet that it has sent, and what is like it.
+func (s *script) awaits(p dgram) {
+	line := fmt.Sprintf("req=%d pkt=%d known:", p.header().ReqNum, p.header().PktNum)
+	try := func(name string, raw []byte) {
+		var h wire.Header
+		if err := h.Parse(raw[:wire.HeaderSize]); err != nil {
+			s.tb.Fatal(err)
+		}
+		if s.cl.Awaits(&h, raw) {
+			line += " " + name
+		}
+	}
+	try("whole", p.raw)
+	try("behind", append(p.raw[:len(p.raw):len(p.raw)], "of the next packet"...))
+	try("head", p.raw[:wire.HeaderSize])
+	for _, c := range []struct {
+		name   string
+		change func(h *wire.Header)
+	}{
+		{"version", func(h *wire.Header) { h.Version = wire.OldVersion }},
+		{"type", func(h *wire.Header) { h.Type = wire.TypeResp }},
+		{"session", func(h *wire.Header) { h.Session ^= 1 }},
+		{"slot", func(h *wire.Header) { h.ReqNum ^= 1 }},
+		{"number", func(h *wire.Header) { h.ReqNum += uint64(s.params.Slots) }},
+		{"unsent", func(h *wire.Header) { h.PktNum += 100 }},
+		{"token", func(*wire.Header) {}},
+	} {
+		raw, h, token := append([]byte(nil), p.raw...), p.header(), uint32(serverToken)
+		if c.change(&h); c.name == "token" {
+			token ^= 1
+		}
+		if h.Put(raw, token); s.params.Checksum {
+			wire.SetToken(raw, token^wire.Checksum(raw, nil))
+		}
+		try(c.name, raw)
+	}
+	s.print("%s", line)
+}
+
 // deliver hands a packet over and prints what it led to, before what was sent.
 func (s *script) deliver(toServer bool, p dgram) {
 	ev := Event{}

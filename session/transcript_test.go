@@ -102,6 +102,10 @@ func play(t *testing.T, text string, w ways) string {
 type script struct {
 	*rig
 	ways
+	ctl   *fakeControl // nil without congestion control
+	mem   *Memory      // nil without bounds, as is the bank
+	bank  *testBank
+	acct  Account
 	ops   map[uint32]Op
 	lines []string
 	was   [2]Stats
@@ -152,12 +156,37 @@ func (s *script) run(t *testing.T, cmd string) []string {
 	if words[0] == "session" {
 		s.end(t)
 		s.session(t, a)
-	} else if !s.clientCommand(words[0], a) && !s.serverCommand(words[0], a) &&
+		s.deltas()
+		return s.lines
+	}
+	if words[0] == "call" {
+		return s.call(t, a)
+	}
+	s.in, s.late = Arrival{CE: a["ce"] != "", Unseen: a.dur("unseen")}, a.dur("late")
+	if !s.clientCommand(words[0], a) && !s.serverCommand(words[0], a) &&
 		!s.pathCommand(words[0], a) {
 		t.Fatalf("unknown command %q", cmd)
 	}
 	s.deltas()
 	return s.lines
+}
+
+// call plays a request whose answer takes a while.
+func (s *script) call(t *testing.T, a args) (lines []string) {
+	do := func(cmd string, args ...any) {
+		lines = append(lines, s.run(t, fmt.Sprintf(cmd, args...))...)
+	}
+	do("start ref=1 req=10 resp=500")
+	if s.paced {
+		do("release")
+	}
+	slot := s.c2s[len(s.c2s)-1].header().ReqNum % uint64(s.params.Slots)
+	do("deliver c at=%d ce=%s", len(s.c2s)-1, a["ce"])
+	do("respond slot=%d size=500", slot)
+	do("time %s", a["0"])
+	do("deliver s at=%d ce=%s unseen=%s", len(s.s2c)-1, a["back"], a["unseen"])
+	do("time 1ms")
+	return lines
 }
 
 func (s *script) session(t *testing.T, a args) {
@@ -166,7 +195,8 @@ func (s *script) session(t *testing.T, a args) {
 		Checksum: a["checksum"] == "on", Waiting: a.num("waiting", 6)}
 	timing := Timing{RTOMin: a.dur("rtomin"), RTOMax: a.dur("rtomax")}
 	cfg := msgbuf.Config{Limit: int64(a.num("limit", 0))}
-	r := newRig(t, p, timing, a.num("queue", 8), cfg)
+	ctl, pacing := controlOf(a)
+	r := newPacedRig(t, p, timing, a.num("queue", 8), cfg, pacing)
 	r.transport(s.lending)
 	if s.bundled {
 		r.bundles(r.params.PerPacket + wire.HeaderSize)
@@ -174,7 +204,13 @@ func (s *script) session(t *testing.T, a args) {
 	if s.crowded {
 		r.accompany()
 	}
-	*s = script{rig: r, ways: s.ways, ops: map[uint32]Op{}}
+	*s = script{rig: r, ways: s.ways, ctl: ctl, ops: map[uint32]Op{}}
+	r.sv.repeatSpan = a.dur("span")
+	if quota := a.num("quota", 0); quota > 0 {
+		s.mem, s.bank = NewMemory(quota, hoardTiming), &testBank{left: testBankSize, why: NoMemory}
+		s.acct = NewAccount(s.bank)
+		r.sv.SetMemory(s.mem, &s.acct)
+	}
 	s.onTx = func(fromClient bool, p dgram, later int) {
 		line := s.describe(fromClient, p)
 		if fromClient {
@@ -182,8 +218,19 @@ func (s *script) session(t *testing.T, a args) {
 		}
 		s.print("%s", line)
 	}
+	s.onEvent = func(ev Event) {
+		if ev.Kind == EventSpent {
+			s.print("spent")
+		}
+	}
 	if a["closed"] == "" {
 		s.open(a.dur("rtt"))
+	}
+	if n := a.num("left", 0); n > 0 { // request numbers of each slot
+		for i := range s.cl.slots {
+			last := uint64(lastReqNum - n*p.Slots + i)
+			s.cl.slots[i].reqNum, s.sv.slots[i].reqNum = last, last
+		}
 	}
 	if n := a.num("stride", 0); n > 0 {
 		s.cl.stride = uint8(n)
@@ -201,6 +248,11 @@ func (s *script) end(t *testing.T) {
 		giveBack(op)
 	}
 	s.noLeak()
+	if s.bank != nil {
+		if s.acct.Close(); s.bank.left != testBankSize || s.bank.leant != 0 {
+			t.Errorf("not all memory came back: %+v", s.bank)
+		}
+	}
 	s.rig = nil
 }
 
@@ -259,6 +311,7 @@ func (s *script) isHold(h *wire.Header) bool {
 
 // deltas prints which counters changed.
 func (s *script) deltas() {
+	s.control()
 	for i, st := range [2]Stats{s.cst, s.sst} {
 		var changed []string
 		now, was := reflect.ValueOf(st), reflect.ValueOf(s.was[i])
@@ -328,7 +381,9 @@ func (s *script) clientCommand(name string, a args) bool {
 		busy, queued := s.cl.Pending()
 		s.print("credits=%d busy=%d queued=%d", s.cl.FreeCredits(), busy, queued)
 	default:
-		return false
+		if !s.wholeCommand(name, a) {
+			return false
+		}
 	}
 	for _, ev := range s.failed {
 		s.print("done ref=%d: %v", ev.Ref, ev.Err)
@@ -342,7 +397,7 @@ func (s *script) clientCommand(name string, a args) bool {
 	return true
 }
 
-var errCancelled = errors.New("cancelled")
+var errCancelled, errNotTaken = errors.New("cancelled"), errors.New("not taken")
 
 // cancelled takes the one outcome of request ref, which has been cancelled.
 func (s *script) cancelled(ref uint32) {
@@ -384,6 +439,20 @@ func (s *script) serverCommand(name string, a args) bool {
 			s.print("error: %v", err)
 		}
 		s.takeServer()
+	case "bank": // gives nothing, and says why
+		s.bank.why = map[string]Refusal{"none": NoMemory, "quota": AddrQuotaUsed}[a["0"]]
+		s.bank.shut = s.bank.why != Granted
+	case "expire": // lets time pass, looking in between as an engine does
+		step := max(a.dur("step"), 50*ms)
+		for end := s.now.Add(a.dur("0")); s.now < end; {
+			s.now = min(s.now.Add(step), end)
+			s.mem.Expire(s.now, a["memory"] == "scarce", s.sout)
+			s.takeServer()
+		}
+		s.asked = true // a transport that lends gives back what it has
+		s.sout.Flush()
+		s.takeServer()
+		s.print("buffers=%d running=%d", s.inUse(), s.sv.Running())
 	default:
 		return false
 	}
@@ -424,8 +493,15 @@ func (s *script) pathCommand(name string, a args) bool {
 		for i, p := range append(append([]dgram{}, s.c2s...), s.s2c...) {
 			s.print("%s", s.describe(i < len(s.c2s), p))
 		}
-	case "inject":
-		s.inject(toServer, a)
+	case "inject": // with n further tries
+		for try := range count {
+			a["hold"] = strconv.Itoa(a.num("hold", 0) + min(try, 1))
+			s.inject(toServer, a)
+		}
+	case "awaits":
+		for _, p := range s.c2s {
+			s.awaits(p)
+		}
 	default:
 		return false
 	}

@@ -115,78 +115,12 @@ func TestManyPacketsOfFallenPath(t *testing.T) {
 			}
 		}
 		r.pump(func(uint8) int { return 10 })
-		if len(r.failed) != 0 || r.cl.busy != 0 || last != 70_492 {
+		if len(r.failed) != 0 || !r.cl.Idle() || last != 70_492 {
 			t.Errorf("it ended as %v; packet %d was the last", r.failed, last)
 		}
 		op.free()
 		r.noLeak()
 	}
-}
-
-// TestSpent: a session whose request numbers end takes no new request before a number comes again,
-// says so, and its last requests are answered.
-func TestSpent(t *testing.T) {
-	p := rigParams
-	p.Slots = 2
-	r := newRig(t, p, Timing{}, 2, msgbuf.Config{})
-	r.open(0)
-	spent := 0
-	r.onEvent = func(ev Event) {
-		if ev.Kind == EventSpent && ev.Session == clientSession {
-			spent++
-		}
-	}
-	for i := range r.cl.slots {
-		last := uint64(lastReqNum-4) + uint64(i)
-		r.cl.slots[i].reqNum, r.sv.slots[i].reqNum = last, last
-	}
-	var ops []Op
-	for ref := range uint32(9) {
-		op := r.op(ref, 10, 20)
-		if err := r.cl.Start(op, 0, r.now, r.cout); err != nil {
-			if err != ErrDraining || ref < 2 {
-				t.Errorf("request %d: %v", ref, err)
-			}
-			giveBack(op)
-			continue
-		}
-		ops = append(ops, op)
-		r.takeClient()
-		if h := r.c2s[len(r.c2s)-1].header(); h.ReqNum > wire.MaxReqNum {
-			t.Errorf("request %d has number %d", ref, h.ReqNum)
-		}
-		r.pump(func(uint8) int { return 20 })
-	}
-	if n := len(ops); spent != 1 || n < 2 || n > 4 || len(r.failed) != 0 || !r.cl.Draining() {
-		t.Errorf("%d requests, %d events, failed %v", n, spent, r.failed)
-	}
-	for _, op := range ops {
-		giveBack(op)
-	}
-	r.noLeak()
-}
-
-// TestSpentQueue: what waits for a slot of a session whose numbers end is not sent.
-func TestSpentQueue(t *testing.T) {
-	p := rigParams
-	p.Slots = 1
-	r := newRig(t, p, Timing{}, 2, msgbuf.Config{})
-	r.open(0)
-	r.cl.slots[0].reqNum, r.sv.slots[0].reqNum = lastReqNum-2, lastReqNum-2
-	var ops []Op
-	for ref := range uint32(3) {
-		op := r.op(ref, 10, 20)
-		r.start(op)
-		ops = append(ops, op)
-	}
-	r.pump(func(uint8) int { return 20 })
-	if len(r.failed) != 1 || r.failed[0].Ref != 2 || r.failed[0].Err != ErrDraining {
-		t.Errorf("failed %v", r.failed)
-	}
-	for _, op := range ops {
-		giveBack(op)
-	}
-	r.noLeak()
 }
 
 // TestHolesAreIgnored: a CR with a list of holes is one with the gap flag.
