@@ -148,7 +148,8 @@ type Config struct {
 	//
 	// It may wait, also callbacks of TLS may, for half of Timing.ConnectTimeout. Then ctx ends, and
 	// the peer is refused and reads why. While it waits other clients have their handshakes. At most
-	// 256 such questions are open, a quarter of them by one address.
+	// 256 such questions are open, a quarter of them by one address. A panic is logged, and refuses
+	// the peer.
 	Authorize func(ctx context.Context, peer ConnectionState) error
 	// AuthorizeRequest decides, per request, whether a peer may have a handler run for this type: nil
 	// means yes. Peer is what ReqHandle.State returns, nil if packets are plain; it must not be

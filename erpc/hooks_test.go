@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/tls"
 	"errors"
+	"runtime"
 	"strings"
 	"testing"
 	"time"
@@ -75,5 +76,31 @@ func TestSlowHookCostsItsClient(t *testing.T) {
 				}
 			})
 		}
+	}
+}
+
+// TestHookPanics: a hook that panics, or ends its goroutine, refuses the peer and nothing else.
+func TestHookPanics(t *testing.T) {
+	ca := sectest.NewCA("hooks")
+	for name, fn := range map[string]func(){
+		"panic": func() { panic("no such peer") }, "Goexit": runtime.Goexit,
+	} {
+		t.Run(name, func(t *testing.T) {
+			cfg := erpc.Config{TLS: ca.Config("127.0.0.1", "")}
+			cfg.Authorize = func(_ context.Context, peer erpc.ConnectionState) error {
+				if peer.SPIFFE().Path == "/bad" {
+					fn()
+				}
+				return nil
+			}
+			addr := secureServer(t, cfg)
+			_, err := ask(t, addr, erpc.Config{TLS: ca.Config("", "spiffe://test/bad")})
+			if !errors.Is(err, erpc.ErrDenied) || !strings.Contains(err.Error(), "Authorize panicked") {
+				t.Errorf("the peer that it judged: %v", err)
+			}
+			if _, err := ask(t, addr, erpc.Config{TLS: ca.Config("", "spiffe://test/good")}); err != nil {
+				t.Errorf("another one: %v", err)
+			}
+		})
 	}
 }

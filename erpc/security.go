@@ -56,6 +56,7 @@ func keysOf(c *Config) *engine.Keys {
 	k := engine.KeysConfig{
 		TLS: c.TLS, PSK: c.PSK, KeyLog: c.KeyLog,
 		HookTime: c.Timing.ConnectTimeout / 2, Inline: c.Simulation.Clock != nil,
+		Logger: c.Logger,
 	}
 	if c.Keyring != nil {
 		k.Latest = c.Keyring.latest.Load

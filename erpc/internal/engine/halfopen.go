@@ -28,7 +28,8 @@ const (
 type pendingHandshake struct {
 	key     connKey
 	connect wire.Connect
-	body    []byte       // of the Connect as it came last
+	version uint8        // of the Connect
+	body    []byte       // of it as it came last
 	assoc   *association // that gets the keys; nil if the client is to have none
 	early   []byte       // a copy of the first sealed datagram, which came before them
 	expires monotime.Time
@@ -335,7 +336,8 @@ func (e *Engine) onTrusted(c *wire.Connect, p *connectPacket) {
 // judgeLocal asks whether a process of this user is welcome.
 func (e *Engine) judgeLocal(c *wire.Connect, key connKey, version uint8) {
 	n := &pendingHandshake{
-		key: key, connect: *c, expires: e.in.Now.Add(e.cfg.Timing.ConnectTimeout),
+		key: key, connect: *c, version: version,
+		expires: e.in.Now.Add(e.cfg.Timing.ConnectTimeout),
 	}
 	n.busy = true
 	share, k := e.cfg.Shares.Key(key.from), e.security.keys
@@ -355,7 +357,7 @@ func (e *Engine) judgeLocal(c *wire.Connect, key connKey, version uint8) {
 			return
 		}
 		e.security.halfOpen.conclude(n)
-		e.onProved(&n.connect, key.from, version)
+		e.onProved(&n.connect, key.from, n.version)
 	}
 	if !e.step(share, &n.gone, nil, work, done) {
 		e.dropPending(n)
@@ -441,7 +443,7 @@ func (e *Engine) beginPending(
 		return
 	}
 	n := &pendingHandshake{
-		key: key, connect: *c, body: bytes.Clone(body), assoc: a,
+		key: key, connect: *c, version: wire.Version, body: bytes.Clone(body), assoc: a,
 		expires: e.in.Now.Add(e.cfg.Timing.ConnectTimeout),
 	}
 	a.pending, n.theirs = n, index
@@ -621,7 +623,7 @@ func (e *Engine) turnAway(n *pendingHandshake, err error) {
 	}
 	e.security.halfOpen.weigh(n)
 	e.cfg.Logger.Info("handshake failed", "peer", n.key.from.String(), "error", err)
-	e.refuse(&n.connect, &n.key.from, 0, wire.Version, wire.CodeDenied, err.Error())
+	e.refuse(&n.connect, &n.key.from, 0, n.version, wire.CodeDenied, err.Error())
 }
 
 // expirePending forgets handshakes that have taken too long.

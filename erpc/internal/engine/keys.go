@@ -8,10 +8,12 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"log/slog"
 	"math/rand/v2"
 	"net/url"
 	"os"
 	"runtime"
+	"runtime/debug"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -82,6 +84,7 @@ type KeysConfig struct {
 	HookTime time.Duration
 	// Inline has hooks run in the loop.
 	Inline bool
+	Logger *slog.Logger
 }
 
 // Keys holds the state of handshakes that several engines share.
@@ -217,8 +220,9 @@ func (g *Keys) authorize(share transport.Addr, peer *Identity) error {
 }
 
 var (
-	errHookLate = errors.New("took too long")
-	errHookBusy = errors.New("was not asked: too many such questions are open")
+	errHookLate  = errors.New("took too long")
+	errHookPanic = errors.New("panicked")
+	errHookBusy  = errors.New("was not asked: too many such questions are open")
 )
 
 // hook runs what the application was asked for, which may wait, in a goroutine of its own. Other
@@ -228,16 +232,23 @@ func (g *Keys) hook(ctx context.Context, share transport.Addr, fn func()) error 
 	if !g.steps.pause(share) {
 		return errHookBusy
 	}
-	done := make(chan struct{})
+	done := make(chan error, 1)
 	go func() {
-		defer g.steps.hookEnds(share)
-		defer close(done)
+		err := errHookPanic // also after runtime.Goexit
+		defer func() {
+			if p := recover(); p != nil {
+				g.cfg.Logger.Error("a hook panicked", "panic", p, "stack", string(debug.Stack()))
+			}
+			g.steps.hookEnds(share)
+			done <- err
+		}()
 		fn()
+		err = nil
 	}()
 	defer g.steps.resume()
 	select {
-	case <-done:
-		return nil
+	case err := <-done:
+		return err
 	case <-ctx.Done():
 		return errHookLate
 	}

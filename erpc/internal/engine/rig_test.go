@@ -175,7 +175,7 @@ func newStub(tb failer, cfg setup, handlers ...func(request)) *stub {
 	if cfg.PSK != nil || cfg.TLS != nil {
 		c.Keys = NewKeys(KeysConfig{
 			TLS: cfg.TLS, PSK: cfg.PSK, Latest: cfg.Latest, Authorize: cfg.Authorize,
-			HookTime: time.Minute, Inline: !cfg.Threads,
+			HookTime: time.Minute, Inline: !cfg.Threads, Logger: slog.New(slog.DiscardHandler),
 		})
 		if !cfg.TrustLocal {
 			st.end.demand(tb)
