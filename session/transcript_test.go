@@ -228,7 +228,7 @@ func (s *script) session(t *testing.T, a args) {
 	}
 	if n := a.num("left", 0); n > 0 { // request numbers of each slot
 		for i := range s.cl.slots {
-			last := uint64(lastReqNum - n*p.Slots + i)
+			last := uint64(lastReqNum) - uint64(n*p.Slots-i)
 			s.cl.slots[i].reqNum, s.sv.slots[i].reqNum = last, last
 		}
 	}
