@@ -71,8 +71,8 @@ func (q *Quota) Key() transport.Addr { return q.key }
 // takes the bytes over.
 func (q *Quota) Charge(n int) session.Refusal { return q.holder.Take(int64(n)) }
 
-// Venture reports whether a handler of the address may run for which Charge has refused n bytes: one
-// at a time if the address has less than that. It is for the same goroutines.
+// Venture reports whether a handler of the address may run for which Charge has refused n bytes:
+// one at a time if the address has less than that. It is for the same goroutines.
 func (q *Quota) Venture(n int) bool {
 	h := q.holder
 	return h.used.Load() < int64(n) && h.ventures.CompareAndSwap(false, true)
