@@ -100,8 +100,8 @@ type Config struct {
 	// returned it, until the client asks for the next one in its slot. Without room for it Alloc
 	// gives ErrExhausted, and so does the call of a Func's client. What a Func allocates before it
 	// returns is not known. So if responses of a type were large lately, 64 KiB or more, a background
-	// request of that type counts as one before it runs. If the address has that much already, and
-	// may not have more, the request ends with ErrExhausted and ErrNotRun instead.
+	// request of that type counts as one before it runs. Without room for that it ends with
+	// ErrExhausted and ErrNotRun, but for one at a time of an address that has less than that.
 	MemoryLimit int64
 	// Shares says what one client's address can have of sessions, workers and memory.
 	Shares Shares

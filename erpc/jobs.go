@@ -53,10 +53,11 @@ type job struct {
 	fault wire.Error // if resp is nil
 	// Bytes that are charged to the quota for the response. They count until the request is answered,
 	// also those of buffers that the handler frees.
-	made    int
-	spare   int             // of them those without a buffer
-	refused int             // buffers that it did not get
-	kept    session.Refusal // why the handler did not run, for what the address has
+	made     int
+	spare    int             // of them those without a buffer
+	refused  int             // buffers that it did not get
+	ventured bool            // it runs without what its response may take
+	kept     session.Refusal // why the handler did not run, for what the address has
 
 	cancelled atomic.Bool // nobody waits for the request any more
 	ctx       atomic.Pointer[handlerContext]
@@ -217,7 +218,7 @@ func (t *jobTable) toPool(rest []*job) {
 func (t *jobTable) put(j *job) {
 	j.handle, j.req, j.resp, j.fn, j.fault = ReqHandle{}, nil, nil, nil, wire.Error{}
 	j.quota, j.work, j.lately = nil, nil, nil
-	j.made, j.spare, j.refused, j.kept = 0, 0, 0, session.Granted
+	j.made, j.spare, j.refused, j.kept, j.ventured = 0, 0, 0, session.Granted, false
 	j.timed, j.began, j.took = false, 0, 0
 	j.cancelled.Store(false)
 	t.free = append(t.free, j)
@@ -306,7 +307,7 @@ func (r *Rpc) finishJob(j *job) {
 	if j.began != 0 && r.meter != nil {
 		r.meter.server(h.Type()).Handler.Add(int64(j.took))
 	}
-	if j.made|j.refused|int(j.kept) != 0 {
+	if j.made|j.refused|int(j.kept) != 0 || j.ventured {
 		r.tally(j)
 	}
 	if h.s.conn.Open() && h.s.half.Handling(h.slot(), h.reqNum) {

@@ -18,15 +18,16 @@ import "github.com/userspace-rpc/erpc/session"
 // before they run.
 const largeResponse = 64 << 10
 
-// reserve charges n bytes before the handler runs. It reports false if the handler must not: the
-// address has as much already, and may not have more. That refusal costs the client less than a
-// response that is made and dropped, and a Client tries again.
+// reserve charges n bytes before the handler runs. It reports false if the handler must not, since
+// there is no memory. That refusal costs the client less than a response that is made and dropped,
+// and a Client tries again. An address that has less than n bytes runs one handler all the same:
+// the response may be a small one.
 func (j *job) reserve(n int) bool {
 	switch j.kept = j.quota.Charge(n); {
 	case j.kept == session.Granted:
 		j.made, j.spare = n, n
-	case !j.quota.Has(n):
-		j.kept = session.Granted // it may be a small one this time
+	case j.quota.Venture(n):
+		j.kept, j.ventured = session.Granted, true
 	default:
 		return false
 	}
@@ -103,6 +104,9 @@ func (e memoryError) Unwrap() error { return ErrExhausted }
 // tally hands over what the response of a job takes, and counts what was refused for memory.
 func (r *Rpc) tally(j *job) {
 	j.quota.Adopt(j.made)
+	if j.ventured {
+		j.quota.Ventured()
+	}
 	r.engine.ProtocolStats().NoMemory += uint64(j.refused)
 	if j.kept != session.Granted {
 		r.stats.WorkRefused++

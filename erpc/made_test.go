@@ -232,44 +232,94 @@ func TestHogDoesNotRun(t *testing.T) {
 	m.checkEnd(t)
 }
 
+// goers are requests of cGo of one client.
+type goers struct {
+	*makers
+	t      *testing.T
+	client int
+	o      outcomes
+}
+
+// call makes calls in sessions, and returns how many handlers run. The others are refused.
+func (g *goers) call(in []*erpc.Session, each int) int {
+	g.o = outcomes{}
+	before := g.started()
+	g.makers.call(g.client, in, cGo, 32, each, &g.o)
+	g.until(func() bool { return g.o.notRun+g.started()-before == len(in)*each })
+	return g.started() - before
+}
+
+// answer has the n handlers that run answer.
+func (g *goers) answer(n, size int) {
+	g.t.Helper()
+	for range n {
+		g.say <- size
+	}
+	g.until(func() bool { return g.o.open == 0 })
+	if g.o.ok != n {
+		g.t.Errorf("%d answers: %+v", n, g.o)
+	}
+}
+
+// large has one call answered with a large response, which is gone then.
+func (g *goers) large(in *erpc.Session) {
+	var o outcomes
+	g.answer(g.call([]*erpc.Session{in}, 1), hugeSize)
+	g.makers.call(g.client, []*erpc.Session{in}, cEcho, 32, 8, &o) // in all slots
+	g.until(func() bool { return o.open == 0 })
+}
+
 // TestHogOfRunning: if responses of a type were large, as many handlers of an address run at a time
 // as may have such responses. The other requests are refused. Small responses change that.
 func TestHogOfRunning(t *testing.T) {
-	m := newMakers(t, ways["background"])
-	in := m.open(0, 20)
-	var o outcomes
-	// call makes calls in sessions, and returns how many handlers run. The others are refused.
-	call := func(in []*erpc.Session, each int) int {
-		o = outcomes{}
-		before := m.started()
-		m.call(0, in, cGo, 32, each, &o)
-		m.until(func() bool { return o.notRun+m.started()-before == len(in)*each })
-		return m.started() - before
-	}
-	answer := func(n, size int) {
-		for range n {
-			m.say <- size
-		}
-		m.until(func() bool { return o.open == 0 })
-		if o.ok != n {
-			t.Errorf("%d answers: %+v", n, o)
-		}
-	}
-	answer(call(in[:1], 1), hugeSize)
-	m.call(0, in[:1], cEcho, 32, 8, new(outcomes)) // in all slots: the large response goes
-	run := call(in, 2)
+	g := goers{makers: newMakers(t, ways["background"]), t: t}
+	in := g.open(0, 20)
+	g.large(in[0])
+	run := g.call(in, 2)
 	if run == 0 || run*hugeSize > hugeLimit*3/4 {
 		t.Errorf("%d handlers run", run)
 	}
-	answer(run, 100)
+	g.answer(run, 100)
 	for range 20 {
-		answer(call(in[:1], 1), 100)
+		g.answer(g.call(in[:1], 1), 100)
 	}
-	if run = call(in, 2); run != 40 {
+	if run = g.call(in, 2); run != 40 {
 		t.Errorf("after small responses %d handlers run", run)
 	}
-	answer(run, 100)
-	m.checkEnd(t)
+	g.answer(run, 100)
+	g.checkEnd(t)
+}
+
+// TestNoMemoryLeft: an address that has nothing of the memory, when others have all, runs one
+// handler at a time of a type whose responses were large: it may be a small one.
+func TestNoMemoryLeft(t *testing.T) {
+	const hogs = 3
+	g := goers{makers: newMakers(t, ways["background"]), t: t, client: hogs}
+	in := g.open(hogs, 5)
+	g.large(in[0])
+	for i := range hogs {
+		g.makers.call(i, g.open(i, 5), cKeep, 32, 8, new(outcomes))
+	}
+	var got []*erpc.MsgBuffer
+	for _, h := range g.take(hogs * 40) {
+		if b, err := h.Alloc(hugeSize); err == nil {
+			got = append(got, b)
+		}
+	}
+	for range 3 {
+		run := g.call(in, 8)
+		if run != 1 {
+			t.Errorf("beside %d responses %d handlers run", len(got), run)
+		}
+		g.answer(run, 100)
+	}
+	for _, b := range got {
+		b.Free()
+	}
+	for _, h := range g.handles {
+		is(t, "respond", h.RespondBytes(nil), nil)
+	}
+	g.checkEnd(t)
 }
 
 // TestHonestLargeResponses: an address that takes large responses one after the other, or many at a

@@ -71,8 +71,15 @@ func (q *Quota) Key() transport.Addr { return q.key }
 // takes the bytes over.
 func (q *Quota) Charge(n int) session.Refusal { return q.holder.Take(int64(n)) }
 
-// Has reports whether the address has n bytes or more. It is for the same goroutines.
-func (q *Quota) Has(n int) bool { return q.holder.used.Load() >= int64(n) }
+// Venture reports whether a handler of the address may run for which Charge has refused n bytes:
+// one at a time if the address has less than that. It is for the same goroutines.
+func (q *Quota) Venture(n int) bool {
+	h := q.holder
+	return h.used.Load() < int64(n) && h.ventures.CompareAndSwap(false, true)
+}
+
+// Ventured undoes Venture that has said so.
+func (q *Quota) Ventured() { q.holder.ventures.Store(false) }
 
 // Adopt gives the sessions of the address what Charge has taken, for a response.
 func (q *Quota) Adopt(n int) { q.account.Adopt(n) }
