@@ -101,6 +101,14 @@ type Config struct {
 	// MemoryLimit bounds the memory of message buffers of all Rpcs of the Nexus, in bytes. Default:
 	// a quarter of what the process may use, which is the machine's memory or that of its control
 	// group, for all Nexus with the default together.
+	//
+	// Requests and responses in buffers of more than 512 bytes count as their client's, within this
+	// limit and the share of its address: a response from ReqHandle.Alloc on, or from when a Func has
+	// returned it, until the client asks for the next one in its slot. Without room for it Alloc
+	// gives ErrExhausted, and so does the call of a Func's client. What a Func allocates before it
+	// returns is not known. So if responses of a type were large lately, 64 KiB or more, a background
+	// request of that type counts as one before it runs. Without room for that it ends with
+	// ErrExhausted and ErrNotRun, but for one at a time of an address that has less than that.
 	MemoryLimit int64
 	// Shares says what one client's address can have of sessions, workers and memory.
 	Shares Shares

@@ -42,7 +42,7 @@ func TestWorkerGivesWay(t *testing.T) {
 	var list []*job
 	before := false
 	for range jobs {
-		j := &job{work: q, fn: func(ReqHandle) {
+		j := &job{work: q, lately: new(atomic.Int64), fn: func(ReqHandle) {
 			// The loop is in letRun, since this worker has the only processor.
 			for monotime.Now().Sub(monotime.Time(p.waited.Load())) < loopPatience {
 			}

@@ -3,6 +3,7 @@ package erpc
 import (
 	"github.com/userspace-rpc/erpc/erpc/internal/engine"
 	"github.com/userspace-rpc/erpc/msgbuf"
+	"github.com/userspace-rpc/erpc/session"
 	"github.com/userspace-rpc/erpc/transport"
 	"github.com/userspace-rpc/erpc/wire"
 )
@@ -77,13 +78,14 @@ func (r ReqHandle) Data() []byte {
 
 // Alloc returns a buffer of n bytes for the response: the slot's preallocated one
 // if n fits it (eRPC, section 4.3), else a new one. Give it to Respond, or free it.
-// Errors: ErrTooLarge, ErrExhausted, ErrResponded.
+// It counts as memory of the client until the request is answered, also if it is freed
+// before. Errors: ErrTooLarge, ErrExhausted, ErrResponded.
 func (r ReqHandle) Alloc(n int) (*MsgBuffer, error) {
 	if r.job != nil {
 		if !r.job.current(r.gen()) {
 			return nil, ErrResponded
 		}
-		return r.Rpc().allocShared(n)
+		return r.job.alloc(r.Rpc(), n)
 	}
 	if !r.s.half.Handling(r.slot(), r.reqNum) {
 		return nil, ErrResponded
@@ -91,7 +93,7 @@ func (r ReqHandle) Alloc(n int) (*MsgBuffer, error) {
 	if b := r.s.prealloc(r.slot(), n); b != nil {
 		return b, nil
 	}
-	return r.Rpc().Alloc(n)
+	return r.s.alloc(r.slot(), n)
 }
 
 // Respond answers with buf, which the library owns from now on. After an error
@@ -120,14 +122,14 @@ func (r ReqHandle) RespondBytes(b []byte) error {
 	buf, err := r.Alloc(len(b))
 	if err != nil {
 		if err != ErrResponded {
-			_ = r.fail(reasonOf(err), "")
+			_ = r.fail(reasonOf(err), refusalOf(err))
 		}
 		return err
 	}
 	copy(buf.Bytes(), b)
 	if err = r.Respond(buf); err != nil {
 		if err != ErrResponded {
-			_ = r.fail(reasonOf(err), "")
+			_ = r.fail(reasonOf(err), refusalOf(err))
 		}
 		buf.Free()
 	}
@@ -237,6 +239,20 @@ func (s *serverEnd) respondError(slot uint8, num uint64, f *wire.Error) error {
 		r.meterError(s, slot, Code(f.Status))
 	}
 	return engine.OwnError(s.half.RespondError(slot, f, r.engine.Now(), r.engine.Out))
+}
+
+// alloc returns a buffer of n bytes for the response to the request in slot, which counts before it
+// is there.
+func (s *serverEnd) alloc(slot uint8, n int) (*MsgBuffer, error) {
+	size := s.rpc.pool.Footprint(n)
+	if why := s.half.Make(slot, size); why != session.Granted {
+		return nil, memoryError(why)
+	}
+	b, err := s.rpc.Alloc(n)
+	if err != nil {
+		s.half.Unmake(slot, size)
+	}
+	return b, err
 }
 
 // prealloc returns the preallocated buffer for the response to the request in slot, sized to n

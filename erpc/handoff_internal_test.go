@@ -50,7 +50,7 @@ func (g *handoffRig) request(typ uint8, fn func()) {
 	g.number++
 	bits := uint64(gen)<<genShift | uint64(typ)
 	j.handle = ReqHandle{s: &serverEnd{Session: Session{rpc: g.r}}, job: j, bits: bits}
-	j.work = &g.work
+	j.work, j.lately = &g.work, &g.r.nexus.lately[typ]
 	j.fn = func(ReqHandle) {
 		g.mu.Lock()
 		g.ran = append(g.ran, num)

@@ -31,7 +31,8 @@ const (
 	cPlain = 4 // in the loop
 )
 
-func newHogRig(tb testing.TB, cfg erpc.Config) *hogRig {
+// newHogRig makes a rig whose server has the handlers that more registers, too.
+func newHogRig(tb testing.TB, cfg erpc.Config, more ...func(*erpc.Nexus)) *hogRig {
 	tb.Helper()
 	c := &hogRig{tb: tb, net: newMemNet(), stop: make(chan struct{})}
 	c.net.tb = tb
@@ -44,6 +45,9 @@ func newHogRig(tb testing.TB, cfg erpc.Config) *hogRig {
 		}
 		if register {
 			c.register(n)
+			for _, f := range more {
+				f(n)
+			}
 		}
 		end := c.net.end(true)
 		end.addr.IP[7] = byte(host)
@@ -129,7 +133,7 @@ func (c *hogRig) open(client, n int) (open []*erpc.Session) {
 }
 
 // outcomes counts how calls of a client ended.
-type outcomes struct{ open, ok, exhausted int }
+type outcomes struct{ open, ok, exhausted, notRun int }
 
 // call starts n calls of a type with size bytes in each of some sessions.
 func (c *hogRig) call(client int, in []*erpc.Session, typ uint8, size, n int, o *outcomes) {
@@ -153,6 +157,9 @@ func (c *hogRig) call(client int, in []*erpc.Session, typ uint8, size, n int, o 
 					o.ok++
 				case errors.Is(d.Err, erpc.ErrExhausted):
 					o.exhausted++
+					if errors.Is(d.Err, erpc.ErrNotRun) {
+						o.notRun++
+					}
 				case !errors.Is(d.Err, erpc.ErrClosed):
 					c.tb.Errorf("a call of client %d: %v", client, d.Err)
 				}

@@ -9,6 +9,7 @@ import (
 
 	"github.com/userspace-rpc/erpc/erpc/internal/engine"
 	"github.com/userspace-rpc/erpc/internal/monotime"
+	"github.com/userspace-rpc/erpc/session"
 	"github.com/userspace-rpc/erpc/transport"
 	"github.com/userspace-rpc/erpc/wire"
 )
@@ -41,6 +42,8 @@ type job struct {
 	// gen<<1 | responded; written by the loop (new gen) and by the one responder
 	state atomic.Uint64
 
+	lately *atomic.Int64 // what responses of the request's type took; see Nexus.lately
+
 	timed bool          // note began and took, for the meter
 	began monotime.Time // when the handler was called
 
@@ -48,6 +51,13 @@ type job struct {
 	took  time.Duration
 	resp  *MsgBuffer
 	fault wire.Error // if resp is nil
+	// Bytes that are charged to the quota for the response. They count until the request is answered,
+	// also those of buffers that the handler frees.
+	made     int
+	spare    int             // of them those without a buffer
+	refused  int             // buffers that it did not get
+	ventured bool            // it runs without what its response may take
+	kept     session.Refusal // why the handler did not run, for what the address has
 
 	cancelled atomic.Bool // nobody waits for the request any more
 	ctx       atomic.Pointer[handlerContext]
@@ -126,6 +136,10 @@ func (j *job) Run() {
 		h.refuse(why, text)
 		return
 	}
+	if n := j.lately.Load(); n > 0 && !j.reserve(int(n)) {
+		h.refuse(ReasonExhausted, j.kept.String())
+		return
+	}
 	returned := false
 	defer func() {
 		if !returned { // a panic, or runtime.Goexit
@@ -148,7 +162,14 @@ func (j *job) respond(r ReqHandle, buf *MsgBuffer) error {
 		j.state.Store(uint64(r.gen()) << 1)
 		return engine.OwnError(err)
 	}
-	buf.Return() // lent only to see that it can be; the loop lends it for good
+	buf.Return() // lent only to see that it can be: the loop lends it for good
+
+	if n := buf.Footprint(); session.Counts(n) || j.made > 0 {
+		if err := j.answer(n); err != nil {
+			j.state.Store(uint64(r.gen()) << 1)
+			return err
+		}
+	}
 	j.resp = buf
 	j.stop(r)
 	r.Rpc().post(command{job: j})
@@ -196,7 +217,8 @@ func (t *jobTable) toPool(rest []*job) {
 // put takes back a job that has ended.
 func (t *jobTable) put(j *job) {
 	j.handle, j.req, j.resp, j.fn, j.fault = ReqHandle{}, nil, nil, nil, wire.Error{}
-	j.quota, j.work = nil, nil
+	j.quota, j.work, j.lately = nil, nil, nil
+	j.made, j.spare, j.refused, j.kept, j.ventured = 0, 0, 0, session.Granted, false
 	j.timed, j.began, j.took = false, 0, 0
 	j.cancelled.Store(false)
 	t.free = append(t.free, j)
@@ -219,6 +241,7 @@ func (r *Rpc) background(h ReqHandle, fn Handler) {
 	h.job = j
 	h.bits |= uint64(gen) << genShift
 	j.handle, j.req, j.fn, j.quota = h, buf, fn, q
+	j.lately = &r.nexus.lately[h.Type()]
 	j.work, _ = q.Owner.(*addrWork)
 	j.deadline = h.s.half.Deadline(h.slot())
 	h.s.jobs.set(h.slot(), j)
@@ -283,6 +306,9 @@ func (r *Rpc) finishJob(j *job) {
 	h.job = nil
 	if j.began != 0 && r.meter != nil {
 		r.meter.server(h.Type()).Handler.Add(int64(j.took))
+	}
+	if j.made|j.refused|int(j.kept) != 0 || j.ventured {
+		r.tally(j)
 	}
 	if h.s.conn.Open() && h.s.half.Handling(h.slot(), h.reqNum) {
 		if j.resp == nil {

@@ -1,6 +1,7 @@
 package erpc_test
 
 import (
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -60,6 +61,7 @@ type memFaults struct {
 	deaf   bool                           // RxBurst finds nothing
 	whole  []byte                         // the packet that leaves, in one piece
 	record bool
+	mapped atomic.Int64   // bytes of message memory
 	calls  []byte         // 'T' for each TxBurst and 'R' for each RxBurst while record is set
 	loans  []*loan        // of packets that this end sent
 	owed   [memRing]*loan // of packets in slots, nil where nothing is lent
@@ -81,6 +83,21 @@ func (n *memNet) end(checked bool) *memEnd {
 	}
 	n.ends = append(n.ends, e)
 	return e
+}
+
+// Register counts memory, from any goroutine.
+func (e *memEnd) Register(mem []byte) (uint32, error) {
+	if e.memFaults != nil {
+		e.mapped.Add(int64(len(mem)))
+	}
+	return 0, nil
+}
+
+// Unregister undoes Register.
+func (e *memEnd) Unregister(mem []byte, _ uint32) {
+	if e.memFaults != nil {
+		e.mapped.Add(-int64(len(mem)))
+	}
 }
 
 // put delivers a packet that consists of two parts, or says that it is lost.

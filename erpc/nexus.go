@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"sync"
+	"sync/atomic"
 
 	"github.com/userspace-rpc/erpc/erpc/internal/engine"
 	"github.com/userspace-rpc/erpc/internal/memsize"
@@ -48,9 +49,12 @@ type Nexus struct {
 	batches  []BatchHandler
 	pool     *workerPool // nil if the config has an Executor
 	memory   *engine.Book
-	keys     *engine.Keys // nil if nothing is sealed
-	closed   bool
-	rpcs     int
+	// By request type: what the last large response of a background handler took, less what smaller
+	// ones since then say; 0 if there was none. See job.reserve.
+	lately [MaxReqType + 1]atomic.Int64
+	keys   *engine.Keys // nil if nothing is sealed
+	closed bool
+	rpcs   int
 }
 
 // NewNexus returns a Nexus. The error is a *ConfigError.

@@ -56,11 +56,11 @@ type CongestionState struct {
 
 // MemoryUse says where the memory of message buffers is, in bytes.
 type MemoryUse struct {
-	Reserved int64 // taken from the system for this endpoint
+	Reserved int64 // taken from the system for this endpoint's loop
 	Huge     int64 // ... of it in huge pages
 	Used     int64 // ... of it in buffers that are in use
 	Buffers  int   // that are in use
-	Shared   int64 // reserved for background handlers
+	Shared   int64 // ... for background handlers; Stats.Memory is both together
 	HalfOpen int64 // of handshakes that clients have begun, which count as reserved for all endpoints
 	Process  int64 // reserved by all endpoints that share the limit
 	Limit    int64 // for those; 0 if there is none
@@ -347,8 +347,8 @@ type Stats struct {
 	Transport transport.Stats
 	Sessions  int       // now
 	RTT       Histogram // round trips without the server's hold, ns
-	Memory    int64     // bytes reserved for message buffers, but those of background handlers
-	MemoryAll int64     // the same for all Rpcs that share the limit, those buffers included
+	Memory    int64     // bytes reserved for message buffers, those of background handlers too
+	MemoryAll int64     // the same for all Rpcs that share the limit
 }
 
 // histBuckets: 32 per power of two, up to 2^40 ns.
@@ -502,6 +502,9 @@ func (r *Rpc) snapshot() Stats {
 	s.Transport = r.tr.Stats()
 	s.Sessions = r.engine.Live()
 	s.Memory = r.pool.Reserved()
+	if p := r.shared.Load(); p != nil {
+		s.Memory += p.Reserved()
+	}
 	s.MemoryAll = r.nexus.memory.Budget().Used()
 	return s
 }

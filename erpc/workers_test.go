@@ -3,6 +3,7 @@ package erpc
 import (
 	"runtime"
 	"slices"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -33,7 +34,7 @@ func newCrew(tb testing.TB, cfg *engine.Shares, workers, most, addresses int) *c
 // jobs makes jobs of an address.
 func (c *crew) jobs(address, n int) (jobs []*job) {
 	for range n {
-		j := &job{work: c.work[address]}
+		j := &job{work: c.work[address], lately: new(atomic.Int64)}
 		j.handle.job = j
 		j.fn = func(ReqHandle) {
 			c.started <- address
@@ -385,7 +386,7 @@ func TestSubmitAllocatesNothing(t *testing.T) {
 	p := newWorkerPool(&engine.Shares{}, 1, 10)
 	q := &addrWork{line: p.open(stubAddrOf(0))}
 	ran := make(chan struct{})
-	j := &job{work: q, fn: func(ReqHandle) { ran <- struct{}{} }}
+	j := &job{work: q, lately: new(atomic.Int64), fn: func(ReqHandle) { ran <- struct{}{} }}
 	j.handle.job = j
 	batch := []*job{j}
 	if n := testing.AllocsPerRun(100, func() {

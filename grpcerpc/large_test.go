@@ -63,6 +63,22 @@ func TestLargeCalls(t *testing.T) {
 	all.Wait()
 }
 
+// TestNoMemoryForAnswer: an answer for which the server has no memory is not encoded elsewhere, to
+// be refused once more.
+func TestNoMemoryForAnswer(t *testing.T) {
+	r := newRig(t, nil, grpcerpc.ServerConfig(erpc.Config{MemoryLimit: 8 << 20}))
+	_, err := r.client.SayHello(within(t), &pb.HelloRequest{Times: 7 << 20})
+	is(t, "a large answer", err, codes.ResourceExhausted)
+	_, err = r.client.SayHello(within(t), &pb.HelloRequest{Times: 3 << 20})
+	is(t, "a smaller one", err, codes.OK)
+	r.server.Stop()
+	for _, st := range r.server.Stats() {
+		if st.Protocol.NoMemory != 1 {
+			t.Errorf("memory was refused %d times", st.Protocol.NoMemory)
+		}
+	}
+}
+
 // TestSharedLoops: ClientConns of one Loops share what they can, and the end of one leaves the
 // others alone.
 func TestSharedLoops(t *testing.T) {

@@ -206,13 +206,14 @@ func (k *unaryCall) succeed(r erpc.ReqHandle, a *frame.Answer, reply any) (size 
 }
 
 // respondProto encodes a message of size bytes where it is sent from, behind head. It reports false
-// if there is no such memory, or the message has changed.
+// if the message has changed. Without memory for it the client gets that error.
 func respondProto(
 	r erpc.ReqHandle, head []byte, m proto.Message, size int,
 ) (done bool, err error) {
 	buf, err := r.Alloc(len(head) + size)
 	if err != nil {
-		return false, nil // RespondBytes tells the client
+		_ = r.RespondError(err) // in vain if the session has ended
+		return true, nil
 	}
 	mem := buf.Data()
 	out, err := appendProto(append(mem[:0], head...), m, size)

@@ -73,8 +73,9 @@ var (
 	Rate = &Metric{"congestion.rate", "Rate that congestion control allows the active sessions: " +
 		"all together, and the slowest.", "By/s", Gauge, []string{"of"}}
 	Queue  = &Metric{"queue", "What waits in the endpoint.", "{item}", Gauge, []string{"queue"}}
-	Memory = &Metric{"memory", "Memory of message buffers by use. Process and limit are those " +
-		"of all endpoints together.", "By", Gauge, []string{"use"}}
+	Memory = &Metric{"memory", "Memory of message buffers by use. Reserved is that of the loop, " +
+		"shared that of background handlers beside it. Process and limit are those of all endpoints " +
+		"together.", "By", Gauge, []string{"use"}}
 	Buffers = &Metric{"buffers", "Message buffers in use.", "{buffer}", Gauge, nil}
 	Late    = &Metric{"late", "1 if the loop did not answer in time.", "1", Gauge, nil}
 )

@@ -95,8 +95,8 @@ func TestModel(t *testing.T) {
 		case r == 999:
 			p.Trim()
 		}
-		if p.store.reserved > limit {
-			t.Fatalf("%d bytes reserved", p.store.reserved)
+		if p.Reserved() > limit {
+			t.Fatalf("%d bytes reserved", p.Reserved())
 		}
 	}
 	st := p.Stats()

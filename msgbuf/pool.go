@@ -183,9 +183,9 @@ func (p *Pool) refill(c *class) (*Buffer, error) {
 }
 
 // Footprint returns the bytes of memory that Alloc(n) takes, headers included; 0 if it takes
-// no such n.
+// no such n. It is safe in any goroutine.
 func (p *Pool) Footprint(n int) int {
-	if n < 0 || n > p.max {
+	if n < 0 || n > p.cfg.MaxMessage {
 		return 0
 	}
 	return int(p.classes[p.classOf(n)%maxClasses].chunk)
@@ -244,11 +244,11 @@ type region struct {
 // chunks and gives it back.
 type store struct {
 	pool     *Pool
-	regions  []*region // those of the small classes
-	current  *region   // the one with room left, or nil
-	reserved int64     // bytes from the system
-	huge     int64     // of these in hugepages
-	mapped   int       // regions, those of large buffers included
+	regions  []*region    // those of the small classes
+	current  *region      // the one with room left, or nil
+	reserved atomic.Int64 // bytes from the system
+	huge     int64        // of these in hugepages
+	mapped   int          // regions, those of large buffers included
 
 	// Free large buffers, last freed last. So few are kept, and of all classes
 	// together, that memory goes back to the system soon after large messages.
@@ -288,7 +288,7 @@ func (s *store) newRegion(size int, huge bool) (*region, error) {
 		}
 	}
 	s.mapped++
-	s.reserved += int64(len(r.mem))
+	s.reserved.Add(int64(len(r.mem)))
 	if r.huge {
 		s.huge += int64(len(r.mem))
 	}
@@ -307,13 +307,13 @@ func (s *store) room(size int) bool {
 
 func (s *store) take(size int) bool {
 	c := &s.pool.cfg
-	return (c.Limit == 0 || s.reserved+int64(size) <= c.Limit) && c.Budget.Take(size)
+	return (c.Limit == 0 || s.reserved.Load()+int64(size) <= c.Limit) && c.Budget.Take(size)
 }
 
 // drop unregisters and unmaps a region without users.
 func (s *store) drop(r *region) {
 	s.mapped--
-	s.reserved -= int64(len(r.mem))
+	s.reserved.Add(-int64(len(r.mem)))
 	s.pool.cfg.Budget.Give(len(r.mem))
 	if r.huge {
 		s.huge -= int64(len(r.mem))
@@ -359,7 +359,7 @@ func (s *store) carve(c *class) error {
 // pool is small, and no larger than needed when the limit is near.
 func (s *store) regionFor(chunk int) (*region, error) {
 	size := smallRegion
-	if s.pool.cfg.Hugepages || chunk > bigChunk || s.reserved >= bigRegion {
+	if s.pool.cfg.Hugepages || chunk > bigChunk || s.reserved.Load() >= bigRegion {
 		size = bigRegion
 	}
 	r, err := s.newRegion(size, s.pool.cfg.Hugepages)
@@ -641,8 +641,8 @@ type ClassStats struct {
 }
 
 // Reserved returns the memory in bytes that the pool has taken from the system.
-// Unlike Stats it costs nothing.
-func (p *Pool) Reserved() int64 { return p.store.reserved }
+// Unlike Stats it costs nothing, and is safe in any goroutine.
+func (p *Pool) Reserved() int64 { return p.store.reserved.Load() }
 
 // Stats returns the state of the pool. It allocates.
 func (p *Pool) Stats() Stats {
@@ -651,7 +651,7 @@ func (p *Pool) Stats() Stats {
 		defer p.mu.Unlock()
 	}
 	st := Stats{
-		ReservedBytes: p.store.reserved,
+		ReservedBytes: p.store.reserved.Load(),
 		HugeBytes:     p.store.huge,
 		Regions:       p.store.mapped,
 		DoubleFrees:   p.doubleFrees.Load(),

@@ -55,6 +55,11 @@
 // that answer is remembered. A request's buffer grows with its packets: all unfinished requests of
 // a peer have at most twice the bytes that it has sent, and what the [Bank] lets it lean.
 //
+// A response counts from before its buffer is there ([Server.Make], Prealloc) until the client has
+// moved on: what the handler has made counts for its slot, and the answer takes that over; what is
+// over goes back then. A handler in another goroutine takes from the bank itself, and its owner has
+// the account adopt that ([Account.Adopt]) before it hands the response to the session.
+//
 // An unfinished request, or a response of several packets, that the client has asked nothing for
 // in FailureTimeout gives its buffer up ([Memory]); in hasteFactor times RTOMax when memory is
 // scarce. A client that waits repeats something once per RTOMax at least. If the server told it to

@@ -104,6 +104,11 @@ func (s *Server) charge(n int) Refusal {
 	if n <= smallBuffer || s.acct == nil {
 		return Granted
 	}
+	return s.count(n)
+}
+
+// count counts n bytes, or says why they must not be.
+func (s *Server) count(n int) Refusal {
 	if s.kept+n > s.mem.quota {
 		return QuotaUsed
 	}
@@ -117,8 +122,45 @@ func (s *Server) charge(n int) Refusal {
 // uncharge undoes charge.
 func (s *Server) uncharge(n int) {
 	if n > smallBuffer && s.acct != nil {
-		s.kept -= n
-		s.acct.give(n)
+		s.uncount(n)
+	}
+}
+
+// uncount undoes count.
+func (s *Server) uncount(n int) {
+	s.kept -= n
+	s.acct.give(n)
+}
+
+// Make counts a buffer of n bytes that the slot's handler is about to take for its response, or
+// says why it must not be. It counts until the request is answered; what it is answered with then
+// counts instead.
+func (s *Server) Make(slot uint8, n int) Refusal {
+	if n <= smallBuffer || s.acct == nil {
+		return Granted
+	}
+	why := s.count(n)
+	if why == Granted {
+		s.slots[slot].more().made += n
+	} else {
+		s.stats.NoMemory++
+	}
+	return why.ofResponse()
+}
+
+// Unmake undoes Make.
+func (s *Server) Unmake(slot uint8, n int) {
+	if n > smallBuffer && s.acct != nil {
+		s.slots[slot].rare.made -= n
+		s.uncount(n)
+	}
+}
+
+// unmake stops counting what the slot's handler has made.
+func (s *Server) unmake(sl *serverSlot) {
+	if sl.rare != nil && sl.rare.made != 0 {
+		s.uncount(sl.rare.made)
+		sl.rare.made = 0
 	}
 }
 
@@ -231,8 +273,10 @@ func (s *Server) request(sl *serverSlot, n, end int) (*msgbuf.Buffer, Refusal) {
 	return nil, why
 }
 
-// dropRequest frees what the slot has of its request, and ends the wait for its client.
+// dropRequest frees what the slot has of its request, ends the wait for its client, and stops
+// counting what its handler has made.
 func (s *Server) dropRequest(sl *serverSlot) {
+	s.unmake(sl)
 	if x := sl.watched(); x != nil {
 		s.release(x)
 	}
@@ -251,21 +295,30 @@ func (s *Server) complete(sl *serverSlot) {
 	}
 }
 
-// keep counts a response of more than a small buffer. It is refused if it must not be kept.
+// keep counts a response of more than a small buffer, in place of what the handler has made. It is
+// refused if it must not be kept.
 func (s *Server) keep(sl *serverSlot, buf *msgbuf.Buffer, now monotime.Time, out *Out) bool {
-	why := s.charge(buf.Footprint())
-	if why == Granted {
+	if s.acct == nil {
 		return true
 	}
-	if why == NoMemory {
-		why = NotKept
+	more := buf.Footprint()
+	if sl.rare != nil {
+		more -= sl.rare.made
 	}
-	s.running--
-	if sl.waits {
-		s.startLate(sl, now, out)
+	if more <= 0 {
+		s.uncount(-more)
+	} else if why := s.count(more); why != Granted {
+		s.running--
+		if sl.waits {
+			s.startLate(sl, now, out)
+		}
+		s.refuseFor(sl, why.ofResponse(), now, out)
+		return false
 	}
-	s.refuseFor(sl, why, now, out)
-	return false
+	if sl.rare != nil {
+		sl.rare.made = 0
+	}
+	return true
 }
 
 // refuseFor answers the slot's request with the error of a refusal.
@@ -310,6 +363,17 @@ const (
 	ResponseGone          // the response was not asked for, and made room
 )
 
+// ofResponse returns the refusal of a response for the same reason.
+func (r Refusal) ofResponse() Refusal {
+	if r == NoMemory {
+		return NotKept
+	}
+	return r
+}
+
+// String returns the text of the error that the client gets.
+func (r Refusal) String() string { return string(refusalText[r]) }
+
 // refusalText is the text of the error that the client gets.
 var refusalText = [...][]byte{
 	Granted:       nil,
@@ -324,7 +388,8 @@ var refusalText = [...][]byte{
 // maxRefusal is enough for the body of an error with such a text.
 const maxRefusal = 64
 
-// Bank is where accounts get memory from, in pieces: what the process may use.
+// Bank is where accounts get memory from, in pieces: what the process may use. What an endpoint's
+// handlers make in other goroutines takes from it directly; see Account.Adopt.
 type Bank interface {
 	// Take takes n bytes, or says why not.
 	Take(n int64) Refusal
@@ -389,11 +454,19 @@ func (a *Account) take(n int) Refusal {
 	return Granted
 }
 
+// Counts reports whether a buffer of n bytes counts.
+func Counts(n int) bool { return n > smallBuffer }
+
+// Adopt makes n bytes the account's that somebody else has taken from its bank, for a response that
+// a session of the account is about to get. Release gives back what is left of them.
+func (a *Account) Adopt(n int) { a.spare += int64(n) }
+
 // Release gives back what a buffer of n bytes took that Server.Take has handed over.
 func (a *Account) Release(n int) {
-	if n > smallBuffer {
-		a.give(n)
+	if n <= smallBuffer {
+		n = 0
 	}
+	a.give(n)
 }
 
 func (a *Account) give(n int) {

@@ -146,6 +146,21 @@ func (g *hoard) respond(sv *Server, slot uint8, n int) error {
 	return err
 }
 
+// make makes a buffer for the response to the request in a slot, nil if it is refused.
+func (g *hoard) make(sv *Server, slot uint8, n int) *msgbuf.Buffer {
+	if b := sv.Prealloc(slot, n, g.out); b != nil {
+		return b
+	}
+	if sv.Make(slot, g.pool.Footprint(n)) != Granted {
+		return nil
+	}
+	b, err := g.pool.Alloc(n)
+	if err != nil {
+		g.tb.Fatal(err)
+	}
+	return b
+}
+
 // check compares the account with the buffers, and these with what has come.
 func (g *hoard) check() {
 	g.tb.Helper()
@@ -162,6 +177,12 @@ func (g *hoard) check() {
 			note(sl.req)
 			note(sl.resp)
 			note(sl.pre)
+			if sl.rare != nil {
+				counted += sl.rare.made
+				if sl.state != stateHandling && sl.rare.made != 0 {
+					g.tb.Fatalf("slot %d is answered, and its handler has %d bytes", i, sl.rare.made)
+				}
+			}
 			if sl.state == stateReceiving && sl.req != nil {
 				unfinished += sl.req.Footprint()
 			}
@@ -261,9 +282,24 @@ func TestMemoryBound(t *testing.T) {
 					g.acct.Release(buf.Footprint())
 					buf.Free()
 				}
+				if op == 5 || op == 6 { // made, and not used
+					n := rapid.SampledFrom([]int{100, 900, 5000, 1 << 20}).Draw(t, "made")
+					if b := g.make(sv, slot, n); b != nil {
+						g.check()
+						b.Free()
+					}
+					if n = g.pool.Footprint(n); sv.Make(slot, n) == Granted {
+						sv.Unmake(slot, n)
+					}
+				}
 				if op%2 == 0 {
 					n := rapid.SampledFrom([]int{0, 600, 900, 5000, 2 << 20}).Draw(t, "response")
-					_ = g.respond(sv, slot, n)
+					if b := g.make(sv, slot, n); b == nil || sv.Respond(slot, b, g.now, g.out) != nil {
+						if b != nil {
+							b.Free()
+						}
+						_ = g.respond(sv, slot, n)
+					}
 				} else {
 					e := codeError(wire.CodeExhausted)
 					e.Text = []byte(strings.Repeat("x", 600))

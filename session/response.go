@@ -114,8 +114,8 @@ func (s *Server) Prealloc(slot uint8, n int, out *Out) *msgbuf.Buffer {
 			return nil
 		}
 	}
-	if sl.pre != nil {
-		s.uncharge(buf.Footprint())
+	if n := buf.Footprint(); n > smallBuffer && s.acct != nil {
+		sl.more().made += n
 	}
 	sl.pre, sl.handed = nil, buf
 	buf.SetSize(n)
@@ -126,14 +126,19 @@ func (s *Server) Prealloc(slot uint8, n int, out *Out) *msgbuf.Buffer {
 //
 //go:noinline
 func (s *Server) growPrealloc(sl *serverSlot, n int, out *Out) *msgbuf.Buffer {
-	buf, err := s.pool.Alloc(n)
-	if err != nil {
-		return nil
-	}
 	if sl.pre != nil {
 		s.uncharge(sl.pre.Footprint())
 		out.discard(sl.pre, sl.txGen, false) // the last response may be queued yet
 		sl.pre = nil
+	}
+	bytes := s.pool.Footprint(n)
+	if s.charge(bytes) != Granted {
+		return nil
+	}
+	buf, err := s.pool.Alloc(n)
+	if err != nil {
+		s.uncharge(bytes)
+		return nil
 	}
 	return buf
 }
@@ -310,7 +315,7 @@ func (s *Server) sendError(sl *serverSlot, pkt uint32, now monotime.Time, out *O
 }
 
 func (s *Server) freeRequest(sl *serverSlot) {
-	if sl.req != nil || sl.watched() != nil {
+	if sl.req != nil || sl.rare != nil && (sl.rare.held.sv != nil || sl.rare.made != 0) {
 		s.dropRequest(sl)
 	}
 }

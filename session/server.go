@@ -396,6 +396,7 @@ type rareSlot struct {
 	tries uint8
 
 	held held // of a slot whose memory waits for its client
+	made int  // bytes of buffers that the handler has for its response, which count; see Make
 }
 
 // more returns what few slots need.

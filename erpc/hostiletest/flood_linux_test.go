@@ -43,7 +43,7 @@ func TestFlood(t *testing.T) {
 		t.Errorf("the server has %d sessions and opened %d; before the flood: %d, %d",
 			after.Sessions, after.SessionsOpened, before.Sessions, before.SessionsOpened)
 	}
-	if after.Memory > before.Memory {
+	if after.Memory > before.Memory+1<<20 { // some for the sizes of the victim's answers
 		t.Errorf("message buffers grew from %d to %d bytes", before.Memory, after.Memory)
 	}
 	if now := heapInUse(); now > heap+heapSlack {

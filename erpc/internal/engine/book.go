@@ -58,7 +58,9 @@ type holder struct {
 	key  transport.Addr
 	used atomic.Int64
 	lean atomic.Int64
-	refs int // quotas of endpoints; under book.mu
+	// A handler is at work without memory for its response; see Quota.Venture.
+	ventures atomic.Bool
+	refs     int // quotas of endpoints; under book.mu
 }
 
 // open returns the holder of an address.

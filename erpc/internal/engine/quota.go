@@ -66,6 +66,24 @@ type Quota struct {
 // Key returns what the quota is of.
 func (q *Quota) Key() transport.Addr { return q.key }
 
+// Charge counts n bytes that a background handler of the address is about to take for a response,
+// or says why it must not. It is for any goroutine, as long as the request is at work. Then Adopt
+// takes the bytes over.
+func (q *Quota) Charge(n int) session.Refusal { return q.holder.Take(int64(n)) }
+
+// Venture reports whether a handler of the address may run for which Charge has refused n bytes:
+// one at a time if the address has less than that. It is for the same goroutines.
+func (q *Quota) Venture(n int) bool {
+	h := q.holder
+	return h.used.Load() < int64(n) && h.ventures.CompareAndSwap(false, true)
+}
+
+// Ventured undoes Venture that has said so.
+func (q *Quota) Ventured() { q.holder.ventures.Store(false) }
+
+// Adopt gives the sessions of the address what Charge has taken, for a response.
+func (q *Quota) Adopt(n int) { q.account.Adopt(n) }
+
 // Quotas holds the quotas of an endpoint.
 type Quotas struct {
 	cfg    *Shares
@@ -170,7 +188,8 @@ func (t *Quotas) StartWork(q *Quota) {
 	}
 }
 
-// EndWork undoes StartWork. The request had a buffer of n bytes.
+// EndWork undoes StartWork. The request had a buffer of n bytes. What sessions have not used of
+// what they adopted goes back.
 func (t *Quotas) EndWork(q *Quota, n int) {
 	q.account.Release(n)
 	if q.atWork--; q.atWork == 0 {
