@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"container/heap"
 	"encoding/binary"
+	"runtime/metrics"
 	"sync/atomic"
 	"time"
 
@@ -46,22 +47,34 @@ type pendingHandshake struct {
 	byExpiry pendingLink
 }
 
-// What a handshake counts beside the bytes that it holds.
+// What a handshake has on the heap beside the bytes that it holds.
 const (
-	pendingCost = 1 << 10  // itself, and its place in tables
-	pskCost     = 1 << 10  // a handshake by a shared key
-	tlsCost     = 32 << 10 // one of crypto/tls, with its goroutine
+	pendingSize = 1 << 10  // itself, and its place in tables
+	pskSize     = 1 << 10  // a handshake by a shared key
+	tlsSize     = 16 << 10 // one of crypto/tls, with its goroutine
 )
 
-// weigh returns what a handshake costs now.
-func (n *pendingHandshake) weigh() int {
-	cost := pendingCost + cap(n.in) + cap(n.out) + cap(n.body) + len(n.early)
+// maxHeapCost bounds heapCost, for programs whose collector rests.
+const maxHeapCost = 8
+
+// heapCost returns by how much the process grows for each byte of the heap that is in use:
+// handshakes that come and go fill with garbage what the collector allows beside it.
+func heapCost() int {
+	gogc := []metrics.Sample{{Name: "/gc/gogc:percent"}}
+	metrics.Read(gogc)
+	percent := min(gogc[0].Value.Uint64(), (maxHeapCost-1)*100) // all ones if it is off
+	return 1 + int(percent+99)/100
+}
+
+// size returns what a handshake has on the heap now.
+func (n *pendingHandshake) size() int {
+	size := pendingSize + cap(n.in) + cap(n.out) + cap(n.body) + len(n.early)
 	if n.hs != nil && n.hs.PSK() {
-		cost += pskCost
+		size += pskSize
 	} else if n.hs != nil {
-		cost += tlsCost
+		size += tlsSize
 	}
-	return cost
+	return size
 }
 
 // pendingLink is a place in a pendingList.
@@ -131,6 +144,7 @@ const (
 // outlives all that wait.
 type halfOpen struct {
 	max     int
+	perByte int // what a byte on the heap costs
 	cost    int
 	charged int // to budget
 	budget  *msgbuf.Budget
@@ -144,8 +158,8 @@ type halfOpen struct {
 
 func newHalfOpen(budget *msgbuf.Budget) halfOpen {
 	return halfOpen{
-		max:    int(min(maxHalfOpen, budget.Limit()/halfOpenPart)),
-		budget: budget, byKey: make(map[connKey]*pendingHandshake),
+		max:     int(min(maxHalfOpen, budget.Limit()/halfOpenPart)),
+		perByte: heapCost(), budget: budget, byKey: make(map[connKey]*pendingHandshake),
 		shares: make(map[transport.Addr]*openShare),
 		ended:  pendingList{link: byShare}, expiry: pendingList{link: byExpiry},
 	}
@@ -207,7 +221,7 @@ func (o *halfOpen) conclude(n *pendingHandshake) {
 }
 
 // weigh charges what a handshake costs now.
-func (o *halfOpen) weigh(n *pendingHandshake) { o.charge(n, n.weigh()) }
+func (o *halfOpen) weigh(n *pendingHandshake) { o.charge(n, n.size()*o.perByte) }
 
 func (o *halfOpen) charge(n *pendingHandshake, cost int) {
 	o.cost += cost - n.cost
@@ -283,7 +297,7 @@ func (h *shareHeap) Pop() any {
 	return sh
 }
 
-// HalfOpenBytes returns what half-open handshakes cost.
+// HalfOpenBytes returns what half-open handshakes cost, with the garbage that there may be beside.
 func (e *Engine) HalfOpenBytes() int64 {
 	if e.security == nil {
 		return 0

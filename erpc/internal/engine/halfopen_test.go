@@ -3,6 +3,7 @@ package engine
 import (
 	"fmt"
 	"maps"
+	"runtime/debug"
 	"slices"
 	"testing"
 	"time"
@@ -22,7 +23,7 @@ func TestHonestBesideParts(t *testing.T) {
 		t.Run(fmt.Sprint(networks), func(t *testing.T) {
 			p := &pendingRig{server: newStub(t, setup{PSK: testPSK})}
 			o := &p.server.security.halfOpen
-			o.max = 256 << 10
+			o.max = heapCost() * 256 << 10
 			port := 1
 			flood := func(n int) {
 				for range n {
@@ -62,7 +63,7 @@ func TestHalfOpenCharged(t *testing.T) {
 		begin(st, i%3, 1+i)
 	}
 	o := &st.security.halfOpen
-	if used := budget.Used() - before; used < int64(o.cost) || o.cost < 2000*pendingCost {
+	if used := budget.Used() - before; used < int64(o.cost) || o.cost < 2000*heapCost()*pendingSize {
 		t.Errorf("handshakes cost %d bytes, and %d are charged", o.cost, used)
 	}
 	if o.max != 16<<20 {
@@ -73,6 +74,18 @@ func TestHalfOpenCharged(t *testing.T) {
 	}
 	if n := budget.Used() - before; n != 0 || o.cost != 0 || len(o.shares) != 0 {
 		t.Errorf("after they have expired: %d bytes are charged, %d counted", n, o.cost)
+	}
+}
+
+// TestHeapCost: a byte on the heap counts for all that the collector allows beside it.
+func TestHeapCost(t *testing.T) {
+	defer debug.SetGCPercent(debug.SetGCPercent(100))
+	for percent, want := range map[int]int{50: 2, 100: 2, 101: 3, 400: 5, 5000: maxHeapCost,
+		-1: maxHeapCost} {
+		debug.SetGCPercent(percent)
+		if n := newHalfOpen(msgbuf.NewBudget(1 << 20)).perByte; n != want {
+			t.Errorf("with GOGC at %d a byte costs %d, want %d", percent, n, want)
+		}
 	}
 }
 
