@@ -154,6 +154,21 @@ type halfOpen struct {
 	ended   pendingList // those that are remembered
 	expiry  pendingList // all, in the order in which they expire
 	steps   uint64      // that handshakes have made
+	spare   [][]byte    // what parts of messages were in: parts that nobody ends make no garbage
+}
+
+// Memory of parts is kept from leastSpare bytes on, at most maxSpare pieces.
+const leastSpare, maxSpare = 4 << 10, 64
+
+// room makes a handshake's parts go on in spare memory if they need more than they have.
+func (o *halfOpen) room(n *pendingHandshake, more int) {
+	need, last := len(n.in)+more, len(o.spare)-1
+	if need < leastSpare || need <= cap(n.in) || last < 0 {
+		return
+	}
+	n.in = append(o.spare[last], n.in...)
+	o.spare[last] = nil
+	o.spare = o.spare[:last]
 }
 
 func newHalfOpen(budget *msgbuf.Budget) halfOpen {
@@ -216,6 +231,10 @@ func (o *halfOpen) conclude(n *pendingHandshake) {
 		n.assoc.pending = nil
 	}
 	n.close()
+	if cap(n.in) >= leastSpare && len(o.spare) < maxSpare {
+		o.spare = append(o.spare, n.in[:0])
+		n.in = nil
+	}
 	o.leave(n)
 	o.ended.push(n)
 }
@@ -524,6 +543,7 @@ func (e *Engine) tooEarly(a *association, pkt []byte, from *transport.Addr) {
 
 // hearPending takes a part of a client's stream, and goes on with the handshake.
 func (e *Engine) hearPending(n *pendingHandshake, offset uint32, part []byte) {
+	e.security.halfOpen.room(n, len(part))
 	if !n.take(offset, part) {
 		e.turnAway(n, security.ErrMessage)
 		return
