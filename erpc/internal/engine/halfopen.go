@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"container/heap"
 	"encoding/binary"
+	"runtime/metrics"
 	"sync/atomic"
 	"time"
 
@@ -47,22 +48,34 @@ type pendingHandshake struct {
 	byExpiry pendingLink
 }
 
-// What a handshake counts beside the bytes that it holds.
+// What a handshake has on the heap beside the bytes that it holds.
 const (
-	pendingCost = 1 << 10  // itself, and its place in tables
-	pskCost     = 1 << 10  // a handshake by a shared key
-	tlsCost     = 32 << 10 // one of crypto/tls, with its goroutine
+	pendingSize = 1 << 10  // itself, and its place in tables
+	pskSize     = 1 << 10  // a handshake by a shared key
+	tlsSize     = 16 << 10 // one of crypto/tls, with its goroutine
 )
 
-// weigh returns what a handshake costs now.
-func (n *pendingHandshake) weigh() int {
-	cost := pendingCost + cap(n.in) + cap(n.out) + cap(n.body) + len(n.early)
+// maxHeapCost bounds heapCost, for programs whose collector rests.
+const maxHeapCost = 8
+
+// heapCost returns by how much the process grows for each byte of the heap that is in use:
+// handshakes that come and go fill with garbage what the collector allows beside it.
+func heapCost() int {
+	gogc := []metrics.Sample{{Name: "/gc/gogc:percent"}}
+	metrics.Read(gogc)
+	percent := min(gogc[0].Value.Uint64(), (maxHeapCost-1)*100) // all ones if it is off
+	return 1 + int(percent+99)/100
+}
+
+// size returns what a handshake has on the heap now.
+func (n *pendingHandshake) size() int {
+	size := pendingSize + cap(n.in) + cap(n.out) + cap(n.body) + len(n.early)
 	if n.hs != nil && n.hs.PSK() {
-		cost += pskCost
+		size += pskSize
 	} else if n.hs != nil {
-		cost += tlsCost
+		size += tlsSize
 	}
-	return cost
+	return size
 }
 
 // pendingLink is a place in a pendingList.
@@ -132,6 +145,7 @@ const (
 // outlives all that wait.
 type halfOpen struct {
 	max     int
+	perByte int // what a byte on the heap costs
 	cost    int
 	charged int // to budget
 	budget  *msgbuf.Budget
@@ -141,12 +155,27 @@ type halfOpen struct {
 	ended   pendingList // those that are remembered
 	expiry  pendingList // all, in the order in which they expire
 	steps   uint64      // that handshakes have made
+	spare   [][]byte    // what parts of messages were in: parts that nobody ends make no garbage
+}
+
+// Memory of parts is kept from leastSpare bytes on, at most maxSpare pieces.
+const leastSpare, maxSpare = 4 << 10, 64
+
+// room makes a handshake's parts go on in spare memory if they need more than they have.
+func (o *halfOpen) room(n *pendingHandshake, more int) {
+	need, last := len(n.in)+more, len(o.spare)-1
+	if need < leastSpare || need <= cap(n.in) || last < 0 {
+		return
+	}
+	n.in = append(o.spare[last], n.in...)
+	o.spare[last] = nil
+	o.spare = o.spare[:last]
 }
 
 func newHalfOpen(budget *msgbuf.Budget) halfOpen {
 	return halfOpen{
-		max:    int(min(maxHalfOpen, budget.Limit()/halfOpenPart)),
-		budget: budget, byKey: make(map[connKey]*pendingHandshake),
+		max:     int(min(maxHalfOpen, budget.Limit()/halfOpenPart)),
+		perByte: heapCost(), budget: budget, byKey: make(map[connKey]*pendingHandshake),
 		shares: make(map[transport.Addr]*openShare),
 		ended:  pendingList{link: byShare}, expiry: pendingList{link: byExpiry},
 	}
@@ -203,12 +232,16 @@ func (o *halfOpen) conclude(n *pendingHandshake) {
 		n.assoc.pending = nil
 	}
 	n.close()
+	if cap(n.in) >= leastSpare && len(o.spare) < maxSpare {
+		o.spare = append(o.spare, n.in[:0])
+		n.in = nil
+	}
 	o.leave(n)
 	o.ended.push(n)
 }
 
 // weigh charges what a handshake costs now.
-func (o *halfOpen) weigh(n *pendingHandshake) { o.charge(n, n.weigh()) }
+func (o *halfOpen) weigh(n *pendingHandshake) { o.charge(n, n.size()*o.perByte) }
 
 func (o *halfOpen) charge(n *pendingHandshake, cost int) {
 	o.cost += cost - n.cost
@@ -284,7 +317,7 @@ func (h *shareHeap) Pop() any {
 	return sh
 }
 
-// HalfOpenBytes returns what half-open handshakes cost.
+// HalfOpenBytes returns what half-open handshakes cost, with the garbage that there may be beside.
 func (e *Engine) HalfOpenBytes() int64 {
 	if e.security == nil {
 		return 0
@@ -512,6 +545,7 @@ func (e *Engine) tooEarly(a *association, pkt []byte, from *transport.Addr) {
 
 // hearPending takes a part of a client's stream, and goes on with the handshake.
 func (e *Engine) hearPending(n *pendingHandshake, offset uint32, part []byte) {
+	e.security.halfOpen.room(n, len(part))
 	if !n.take(offset, part) {
 		e.turnAway(n, security.ErrMessage)
 		return

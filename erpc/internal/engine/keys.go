@@ -18,6 +18,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/userspace-rpc/erpc/internal/monotime"
 	"github.com/userspace-rpc/erpc/security"
 	"github.com/userspace-rpc/erpc/transport"
 )
@@ -92,6 +93,7 @@ type Keys struct {
 	cfg    KeysConfig
 	first  Credentials // those of cfg
 	steps  steps
+	sleep  func(time.Duration)
 	keyLog io.Writer // for any goroutine; nil: none
 	tlsLog io.Writer // keyLog, if crypto/tls writes there too
 
@@ -116,7 +118,7 @@ const ticketCache = 256
 
 // NewKeys returns what engines need that demand security.
 func NewKeys(cfg KeysConfig) *Keys {
-	g := &Keys{cfg: cfg, first: Credentials{cfg.TLS, cfg.PSK}}
+	g := &Keys{cfg: cfg, first: Credentials{cfg.TLS, cfg.PSK}, sleep: time.Sleep}
 	g.steps.max = max(1, runtime.GOMAXPROCS(0)/2)
 	if cfg.KeyLog != nil {
 		g.keyLog = &logWriter{w: cfg.KeyLog}
@@ -291,8 +293,11 @@ func (e *Engine) demandSecurity(g *Keys) {
 }
 
 // step runs work of a share's handshake in a worker, and then done in the loop. Work is left out if
-// gone, which may be nil, is set meanwhile. If the loop has ended the handshake ends too. It
+// gone, which a client has not, is set meanwhile. If the loop has ended the handshake ends too. It
 // reports false if there is no room.
+//
+// Where sessions are in use a worker rests behind a step that somebody else has asked for, so that
+// those who begin handshakes cannot have the processors of those who have sessions.
 func (e *Engine) step(
 	share transport.Addr, gone *atomic.Bool, hs *security.Handshake, work, done func(),
 ) bool {
@@ -301,12 +306,20 @@ func (e *Engine) step(
 		done()
 		return true
 	}
-	ok := e.security.keys.steps.submit(share, func() {
-		if gone == nil || !gone.Load() {
+	k := e.security.keys
+	rests := gone != nil && e.recordLayer.usage.look(e.in.Now, e.stats.SessionsOpened)
+	ok := k.steps.submit(share, func() {
+		start := monotime.Now()
+		worked := gone == nil || !gone.Load()
+		if worked {
 			work()
 		}
+		took := monotime.Now().Sub(start)
 		if !e.port.Post(done) && hs != nil {
 			hs.Close()
+		}
+		if worked && rests {
+			k.sleep(rest(took))
 		}
 	})
 	if ok {

@@ -2,7 +2,9 @@ package engine
 
 import (
 	"sync"
+	"time"
 
+	"github.com/userspace-rpc/erpc/internal/monotime"
 	"github.com/userspace-rpc/erpc/transport"
 )
 
@@ -148,3 +150,37 @@ func (s *steps) hookEnds(share transport.Addr) {
 	l.hooks--
 	s.tidy(l)
 }
+
+const (
+	// restTimes is for how many times the length of a step a worker rests behind it, where sessions
+	// are in use: handshakes have a quarter of its processor then.
+	restTimes = 3
+	// maxRest bounds that, since a step may have waited for the application or for a processor.
+	maxRest = 2 * time.Millisecond
+	// Sessions are in use where a datagram comes every usedEvery, beside those that come with a new
+	// session anyway. Looks are lookEvery apart, at least.
+	usedEvery  = 200 * time.Microsecond
+	perOpening = 4
+	lookEvery  = time.Millisecond
+)
+
+// usage tells whether the sessions of an endpoint are in use, beside handshakes.
+type usage struct {
+	opened int64 // sealed datagrams
+	before int64 // of them at the last look, without those of new sessions
+	at     monotime.Time
+	used   bool
+}
+
+// look reports whether sessions have been in use since the last look. So many were opened so far.
+func (u *usage) look(now monotime.Time, sessions uint64) bool {
+	if d := now.Sub(u.at); d >= lookEvery {
+		n := u.opened - perOpening*int64(sessions)
+		u.used = n-u.before >= int64(d/usedEvery)
+		u.before, u.at = n, now
+	}
+	return u.used
+}
+
+// rest returns how long a worker rests behind a step that took d.
+func rest(d time.Duration) time.Duration { return min(restTimes*d, maxRest) }
