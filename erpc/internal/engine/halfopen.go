@@ -3,9 +3,9 @@ package engine
 import (
 	"bytes"
 	"container/heap"
+	"context"
 	"encoding/binary"
 	"runtime/metrics"
-	"sync/atomic"
 	"time"
 
 	"github.com/userspace-rpc/erpc/internal/monotime"
@@ -39,7 +39,7 @@ type pendingHandshake struct {
 	code    wire.Code // why it was refused; wire.CodeOK if it was not
 	text    string
 	stream
-	gone atomic.Bool // it is over, for the worker
+	gone chan struct{} // closed when it is over, for the worker
 
 	share    *openShare // that it counts for; nil if it has ended
 	step     uint64     // the last one, of halfOpen.steps
@@ -227,7 +227,7 @@ func (o *halfOpen) conclude(n *pendingHandshake) {
 		return
 	}
 	n.ended, n.early = true, nil
-	n.gone.Store(true)
+	close(n.gone)
 	if n.assoc != nil {
 		n.assoc.pending = nil
 	}
@@ -369,7 +369,7 @@ func (e *Engine) onTrusted(c *wire.Connect, p *connectPacket) {
 // judgeLocal asks whether a process of this user is welcome.
 func (e *Engine) judgeLocal(c *wire.Connect, key connKey, version uint8) {
 	n := &pendingHandshake{
-		key: key, connect: *c, version: version,
+		key: key, connect: *c, version: version, gone: make(chan struct{}),
 		expires: e.in.Now.Add(e.cfg.Timing.ConnectTimeout),
 	}
 	n.busy = true
@@ -378,21 +378,22 @@ func (e *Engine) judgeLocal(c *wire.Connect, key connKey, version uint8) {
 	if !e.weigh(n) {
 		return
 	}
-	var err error
-	work := func() { err = k.authorize(share, localIdentity(key.from, false)) }
-	done := func() {
+	work := func(ctx context.Context) stepResult {
+		return stepResult{err: k.authorize(ctx, localIdentity(key.from, false))}
+	}
+	done := func(r stepResult) {
 		n.busy = false
 		if n.over {
 			return
 		}
-		if err != nil {
-			e.turnAway(n, handshakeError(err))
+		if r.err != nil {
+			e.turnAway(n, handshakeError(r.err))
 			return
 		}
 		e.security.halfOpen.conclude(n)
 		e.onProved(&n.connect, key.from, n.version)
 	}
-	if !e.step(share, &n.gone, nil, work, done) {
+	if !e.step(share, n.gone, nil, work, done) {
 		e.dropPending(n)
 	}
 }
@@ -477,6 +478,7 @@ func (e *Engine) beginPending(
 	}
 	n := &pendingHandshake{
 		key: key, connect: *c, version: wire.Version, body: bytes.Clone(body), assoc: a,
+		gone:    make(chan struct{}),
 		expires: e.in.Now.Add(e.cfg.Timing.ConnectTimeout),
 	}
 	a.pending, n.theirs = n, index
@@ -565,41 +567,46 @@ func (e *Engine) hearPending(n *pendingHandshake, offset uint32, part []byte) {
 	if !e.weigh(n) || len(in) == 0 {
 		return
 	}
-	var out []byte
-	var m *made
-	k, hs, share := e.security.keys, n.hs, n.share.key
-	work := func() {
-		if out, err = hs.Step(in); err == nil && hs.Done() {
-			if m, err = k.associate(share, hs, n.key.from, false, n.theirs); err == nil && k.keyLog != nil {
-				k.log(n.key.nonce, hs.Secrets(), n.theirs, n.assoc.field)
-			}
+	// The step may outlive the handshake: it gets what it needs.
+	k, hs, share, theirs, own := e.security.keys, n.hs, n.share.key, n.theirs, n.assoc.field
+	work := func(ctx context.Context) (r stepResult) {
+		if r.out, r.err = hs.Step(in); r.err != nil || !hs.Done() {
+			return r
 		}
+		r.made, r.err = k.associate(ctx, hs, n.key.from, false, theirs)
+		if r.err == nil && k.keyLog != nil {
+			k.log(n.key.nonce, hs.Secrets(), theirs, own)
+		}
+		return r
 	}
 	n.busy = true
-	if !e.step(n.share.key, &n.gone, hs, work, func() { e.steppedPending(n, out, m, err) }) {
+	if !e.step(share, n.gone, hs, work, func(r stepResult) { e.steppedPending(n, r) }) {
 		n.busy = false // the client repeats it
 		n.back(in)
 	}
 }
 
 // steppedPending takes what a worker has done.
-func (e *Engine) steppedPending(n *pendingHandshake, out []byte, m *made, err error) {
+func (e *Engine) steppedPending(n *pendingHandshake, r stepResult) {
 	n.busy = false
+	if r.lost {
+		n.hs = nil
+	}
 	if n.over {
 		n.close()
 		n.hs = nil
 		return
 	}
 	from := len(n.out)
-	n.out = append(n.out, out...)
+	n.out = append(n.out, r.out...)
 	e.security.halfOpen.gotOn(n)
 	switch {
-	case err != nil:
-		e.turnAway(n, err)
-	case m != nil:
-		e.finishPending(n, m, from)
+	case r.err != nil:
+		e.turnAway(n, r.err)
+	case r.made != nil:
+		e.finishPending(n, r.made, from)
 	default:
-		if len(out) > 0 {
+		if len(r.out) > 0 {
 			e.sendPending(n, from)
 		}
 		e.hearPending(n, uint32(n.got), nil) // what has come meanwhile

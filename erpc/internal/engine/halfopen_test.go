@@ -2,12 +2,12 @@ package engine
 
 import (
 	"bytes"
+	"context"
 	"fmt"
 	"maps"
 	"runtime"
 	"runtime/debug"
 	"slices"
-	"sync/atomic"
 	"testing"
 	"time"
 
@@ -107,7 +107,7 @@ func TestHalfOpenModel(t *testing.T) {
 			switch op := rapid.IntRange(0, 4).Draw(t, "op"); {
 			case op == 0 || len(line) == 0:
 				next++
-				p := &pendingHandshake{key: connKey{nonce: next}}
+				p := &pendingHandshake{key: connKey{nonce: next}, gone: make(chan struct{})}
 				o.add(p, transport.Addr{Port: uint32(key)})
 				lines[key] = append(line, p)
 			case op == 1:
@@ -243,7 +243,9 @@ func TestStepGivesWay(t *testing.T) {
 		e, ran := &Engine{security: &endpointSecurity{keys: &Keys{}}}, 0
 		e.security.keys.steps.waiting = c.waiting
 		e.security.inline = c.inline
-		ok := e.step(transport.Addr{}, nil, nil, func() { ran++ }, func() { ran++ })
+		ok := e.step(transport.Addr{}, nil, nil,
+			func(context.Context) stepResult { ran++; return stepResult{} },
+			func(stepResult) { ran++ })
 		if ok != c.ok || e.Handed != c.handed || ran == 2 != c.inline {
 			t.Errorf("%s: %t, %d handed over, ran %d", c.name, ok, e.Handed, ran)
 		}
@@ -255,21 +257,31 @@ func TestStepGivesWay(t *testing.T) {
 func TestHooksLeaveWorkers(t *testing.T) {
 	var s steps
 	s.max = 1
-	for i := range maxHooks {
-		share := transport.Addr{Port: uint32(i % quotaDivisor)}
-		s.running++ // a worker came
-		if !s.pause(share) {
-			t.Fatalf("question %d is refused", i)
+	one, other := transport.Addr{Port: 1}, transport.Addr{Port: 2}
+	ask := func(share transport.Addr) bool {
+		if !s.mayPause(share) {
+			return false
 		}
-		if s.running != 0 {
+		s.running++ // a worker came
+		if s.pause(share); s.running != 0 {
 			t.Fatal("the step keeps its worker")
 		}
+		return true
 	}
-	if s.pause(transport.Addr{Port: 9}) {
-		t.Error("there are more than the bound")
+	for i := range maxHooks / quotaDivisor {
+		if !ask(one) {
+			t.Fatalf("question %d is refused", i)
+		}
 	}
-	s.hookEnds(transport.Addr{Port: 1})
-	if !s.pause(transport.Addr{Port: 1}) || s.pause(transport.Addr{Port: 1}) {
+	if ask(one) || !ask(other) {
+		t.Fatal("a share has more than it may have, or another one less")
+	}
+	for i := 2; ask(transport.Addr{Port: uint32(2 + i%(2*quotaDivisor))}); i++ {
+	}
+	if s.hooks != maxHooks {
+		t.Errorf("%d questions are open, want %d", s.hooks, maxHooks)
+	}
+	if s.hookEnds(one); !ask(one) || ask(one) {
 		t.Error("a share has not what it may have")
 	}
 }
@@ -298,10 +310,12 @@ func TestWorkersRest(t *testing.T) {
 		k, slept := st.security.keys, 0
 		k.steps.max = 0 // no worker comes
 		k.sleep = func(time.Duration) { slept++ }
-		var gone atomic.Bool
-		mark := &gone
+		gone := make(chan struct{})
+		if c.gone {
+			close(gone)
+		}
 		if c.own {
-			mark = nil
+			gone = nil
 		}
 		for range 2 { // at the first look, and at one after it
 			st.in.Now = st.in.Now.Add(10 * time.Millisecond)
@@ -309,8 +323,8 @@ func TestWorkersRest(t *testing.T) {
 			st.in.Now = st.in.Now.Add(10 * time.Millisecond)
 			st.recordLayer.usage.opened += c.datagrams
 			st.stats.SessionsOpened += c.sessions
-			gone.Store(c.gone)
-			if !st.step(transport.Addr{}, mark, nil, func() {}, func() {}) {
+			work := func(context.Context) stepResult { return stepResult{} }
+			if !st.step(transport.Addr{}, gone, nil, work, func(stepResult) {}) {
 				t.Fatal("there is no room")
 			}
 			k.steps.next()()
@@ -364,7 +378,7 @@ func TestPartsMakeNoGarbage(t *testing.T) {
 	const rounds = 100
 	said := make([]byte, 15<<10)
 	round := func(i int) {
-		n := &pendingHandshake{key: connKey{nonce: uint64(i)}}
+		n := &pendingHandshake{key: connKey{nonce: uint64(i)}, gone: make(chan struct{})}
 		o.add(n, transport.Addr{})
 		for j := range said {
 			said[j] = byte(i + j)
@@ -390,7 +404,7 @@ func TestPartsMakeNoGarbage(t *testing.T) {
 		t.Errorf("%d bytes of parts take %d bytes anew", len(said), n)
 	}
 	for i := range 2 * maxSpare {
-		n := &pendingHandshake{key: connKey{nonce: uint64(i)}}
+		n := &pendingHandshake{key: connKey{nonce: uint64(i)}, gone: make(chan struct{})}
 		n.in = make([]byte, leastSpare)
 		o.add(n, transport.Addr{})
 		o.conclude(n)

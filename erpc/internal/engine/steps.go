@@ -12,7 +12,7 @@ const (
 	// maxSteps bounds the steps of handshakes that wait for a worker, of all loops together.
 	maxSteps = 8192
 	// maxHooks bounds the questions to the application that are open. One share has a quarter.
-	maxHooks = 256
+	maxHooks = 4096
 	// quotaDivisor is which part one share has of what is bounded for all.
 	quotaDivisor = 4
 )
@@ -118,20 +118,22 @@ func (s *steps) next() func() {
 	return fn
 }
 
-// pause notes that a step asks the application something. It reports false if too many do.
-func (s *steps) pause(share transport.Addr) bool {
+// mayPause reports whether a share may have one more question open.
+func (s *steps) mayPause(share transport.Addr) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	l := s.line(share)
-	if s.hooks >= maxHooks || l.hooks >= maxHooks/quotaDivisor {
-		s.tidy(l)
-		return false
-	}
+	l := s.lines[share]
+	return s.hooks < maxHooks && (l == nil || l.hooks < maxHooks/quotaDivisor)
+}
+
+// pause notes that a step asks the application something, and lets another worker come.
+func (s *steps) pause(share transport.Addr) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
 	s.hooks++
-	l.hooks++
+	s.line(share).hooks++
 	s.running--
 	s.bring()
-	return true
 }
 
 // resume notes that a step goes on that has paused.
