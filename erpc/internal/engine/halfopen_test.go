@@ -287,8 +287,8 @@ func TestHooksLeaveWorkers(t *testing.T) {
 }
 
 // TestWorkersRest: where sessions are in use a worker rests behind a step of a client's handshake.
-// It does not if nobody else wants the processor, if what comes belongs to sessions that open, for a
-// step of this side's own, or where it did nothing.
+// It does not if nobody else wants the processor, if what comes belongs to sessions that open, for
+// a step of this side's own, or where it did nothing.
 func TestWorkersRest(t *testing.T) {
 	for _, c := range []struct {
 		name      string

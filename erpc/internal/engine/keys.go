@@ -229,9 +229,9 @@ var (
 const patience = 20 * time.Millisecond
 
 // run runs a step of a share's handshake in a worker. A step that takes long waits for the
-// application: for Authorize, a callback of crypto/tls, a key that is elsewhere. Then another worker
-// goes on in its place. It has an end, after which it may go on by itself, and its result is lost.
-// Nobody waits for it any more once gone is closed.
+// application: for Authorize, a callback of crypto/tls, a key that is elsewhere. Then another
+// worker goes on in its place. It has an end, after which it may go on by itself, and its result is
+// lost. Nobody waits for it any more once gone is closed.
 func (g *Keys) run(
 	share transport.Addr, gone <-chan struct{}, hs *security.Handshake,
 	work func(context.Context) stepResult,
