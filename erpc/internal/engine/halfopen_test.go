@@ -338,7 +338,7 @@ func TestWorkersRest(t *testing.T) {
 // TestRest: a rest is as long as its step allows, and no longer than its bound.
 func TestRest(t *testing.T) {
 	for took, want := range map[time.Duration]time.Duration{
-		0: 0, 100 * time.Microsecond: 300 * time.Microsecond, time.Second: maxRest,
+		0: 0, 100 * time.Microsecond: 500 * time.Microsecond, time.Second: maxRest,
 	} {
 		if d := rest(took); d != want {
 			t.Errorf("behind %v a worker rests for %v, want %v", took, d, want)

@@ -155,8 +155,8 @@ func (s *steps) hookEnds(share transport.Addr) {
 
 const (
 	// restTimes is for how many times the length of a step a worker rests behind it, where sessions
-	// are in use: handshakes have a quarter of its processor then.
-	restTimes = 3
+	// are in use: handshakes have a sixth of its processor then.
+	restTimes = 5
 	// maxRest bounds that, since a step may have waited for the application or for a processor.
 	maxRest = 2 * time.Millisecond
 	// Sessions are in use where a datagram comes every usedEvery, beside those that come with a new
