@@ -154,10 +154,11 @@ type Config struct {
 	// yes. It is asked once per pair of endpoints, or per session where those are not encrypted, by
 	// a server and by a client, in a goroutine of its own, and in several at a time.
 	//
-	// It may wait, also callbacks of TLS may, for half of Timing.ConnectTimeout. Then ctx ends, and
-	// the peer is refused and reads why. While it waits other clients have their handshakes. At most
-	// 256 such questions are open, a quarter of them by one address. A panic is logged, and refuses
-	// the peer.
+	// It may wait, and so may callbacks and keys of TLS, for half of Timing.ConnectTimeout. Then ctx
+	// ends, and the peer is refused and reads why. While it waits other clients have their
+	// handshakes. At most 4,096 such questions are open, a quarter of them by one address; of
+	// addresses that have many, the oldest end first. A panic of Authorize is logged, and refuses the
+	// peer.
 	Authorize func(ctx context.Context, peer ConnectionState) error
 	// AuthorizeRequest decides, per request, whether a peer may have a handler run for this type: nil
 	// means yes. Peer is what ReqHandle.State returns, nil if packets are plain; it must not be

@@ -42,12 +42,15 @@ func (r *Rpc) EndSessions(
 	return endSessions(ctx, []*Rpc{r}, choose)
 }
 
-// shakingEvery is how often EndSessions looks whether handshakes have ended.
-const shakingEvery = 10 * time.Millisecond
+// handshakingEvery is how often EndSessions looks whether handshakes have ended.
+const handshakingEvery = 10 * time.Millisecond
 
 func endSessions(
 	ctx context.Context, rpcs []*Rpc, choose func(ConnectionState) bool,
 ) (ended int, err error) {
+	if choose == nil {
+		return 0, ErrRequest
+	}
 	since := make([]Time, len(rpcs)) // when a loop was asked first; 0 if nothing is left to wait for
 	for i, r := range rpcs {
 		n, at, err := r.endChosen(ctx, choose)
@@ -102,7 +105,7 @@ func (r *Rpc) endChosen(
 func (r *Rpc) shaken(ctx context.Context, until Time) error {
 	for under := true; under; {
 		select {
-		case <-time.After(shakingEvery):
+		case <-time.After(handshakingEvery):
 		case <-ctx.Done():
 			return contextError(ctx)
 		}

@@ -134,7 +134,7 @@ func (e *Error) Is(target error) bool {
 var reasonErrors = map[Reason]error{
 	ReasonNoHandler: ErrNoHandler, ReasonTooLarge: ErrTooLarge, ReasonExhausted: ErrExhausted,
 	ReasonShutdown: ErrDraining, ReasonCancelled: ErrCancelled, ReasonDeadline: ErrDeadline,
-	ReasonPanic: ErrPanic,
+	ReasonPanic: ErrPanic, ReasonDenied: ErrDenied,
 }
 
 // errorCodes are the codes of errors that were not received.

@@ -81,63 +81,63 @@
 // What such a design gets wrong easily, and where it is handled:
 //
 //   - A member on the path copies the address, epoch and session of another: they find nothing. The
-//     opener of a datagram is its association (erpc/endpoint.go), and a packet is a session's only
-//     if that is the session's own, for the first record of a bundle and for each other
-//     (session/end.go, erpc/endpoint.go).
+//     opener of a datagram is its association (engine/endpoint.go), and a packet is a session's
+//     only if that is the session's own, for the first record of a bundle and for each other
+//     (session/end.go, engine/endpoint.go).
 //   - A packet is sealed for an address that has a new owner: who seals it stands beside it from
-//     the session on (packet/packet.go) and is never looked up by an address (erpc/endpoint.go).
+//     the session on (packet/packet.go) and is never looked up by an address (engine/endpoint.go).
 //   - An index is taken for another incarnation's: places rest before they are used again, begin
 //     with a random generation, and a wrong one is refused before a key is touched. None is 0 or
-//     looks like a packet without a session, whose loop is elsewhere (erpc/association.go).
+//     looks like a packet without a session, whose loop is elsewhere (engine/association.go).
 //   - An index is chosen in the wrong thread: only the loop gives places, a client's before its
-//     handshake begins and a server's before it answers (erpc/securehandshake.go).
+//     handshake begins and a server's before it answers (engine/securehandshake.go).
 //   - Steering reads what is encrypted: the loop stands in the clear where all packets have it
 //     (wire/sealed.go). Sealed bytes are handed over unopened, and only the loop they name looks an
-//     index up (erpc/association.go).
+//     index up (engine/association.go).
 //   - A burst is half opened when its packets end things: all of it is opened before any of it is
-//     looked at, and then an association that has ended is found no more (erpc/endpoint.go,
-//     erpc/mgmt.go).
+//     looked at, and then an association that has ended is found no more (engine/endpoint.go,
+//     engine/mgmt.go).
 //   - A packet in the clear reaches a session: it may reach a dial, by a nonce of 64 bits, or a
-//     handshake that is under way, and never a session or an association (erpc/securehandshake.go).
-//     A Refuse in the clear ends a dial at most.
-//   - A ticket in the clear reaches an open session: it comes sealed (erpc/securehandshake.go).
+//     handshake that is under way, and never a session or an association
+//     (engine/securehandshake.go). A Refuse in the clear ends a dial at most.
+//   - A ticket in the clear reaches an open session: it comes sealed (engine/securehandshake.go).
 //   - Plain mode is forgotten: it has associations without keys, and one predicate, address and
 //     token, stands for what its peers can prove (session/end.go). Shared memory under TrustLocal
 //     is such a peer, known by the kernel's word, and no sealed session takes its packets
-//     (erpc/endpoint.go).
+//     (engine/endpoint.go).
 //   - Further sessions of a client all go to one loop: each still asks in the clear for its place,
 //     and then opens on the association with the loop that the Challenge names
-//     (erpc/securehandshake.go).
+//     (engine/securehandshake.go).
 //   - An Open comes twice: it opens one session, by its nonce, and counts for the quota of the
-//     identity (erpc/securehandshake.go, erpc/quota.go).
+//     identity (engine/securehandshake.go, engine/quota.go).
 //   - A dial uses keys that prove another name: associations are known by address, epoch and the
 //     name that the certificate had to say, and only those that this side opened
-//     (erpc/association.go).
+//     (engine/association.go).
 //   - A ticket outlives its certificate: crypto/tls checks the dates of the chain again, and
-//     Authorize sees the identity of the first handshake (erpc/secure.go).
+//     Authorize sees the identity of the first handshake (engine/keys.go).
 //   - Each dial is a handshake, or both sides disagree on who has keys: associations stay for ten
-//     seconds after their last session, as long as there is room (erpc/association.go), and a
-//     client whose Opens are not answered takes its memory for a guess (erpc/securehandshake.go).
+//     seconds after their last session, as long as there is room (engine/association.go), and a
+//     client whose Opens are not answered takes its memory for a guess (engine/securehandshake.go).
 //   - A restart is believed or not believed: a server that does not know an index says so and
 //     quotes the datagram (NoKeys). A client that finds the quote among what it sent makes new keys
-//     beside the old ones, once a second at most (erpc/association.go). There is no reset token to
-//     learn.
+//     beside the old ones, once a second at most (engine/association.go). There is no reset token
+//     to learn.
 //   - A new epoch ends sessions of somebody else behind the same address: it must be of the same
-//     identity, and then only makes this side ask; silence ends them (erpc/association.go,
-//     erpc/liveness.go).
+//     identity, and then only makes this side ask; silence ends them (engine/association.go,
+//     engine/liveness.go).
 //   - The network's word ends sessions: it may make this side ask. Packets that it quotes count as
-//     the peer's end only beside silence to fresh pings (erpc/liveness.go). That is the one
+//     the peer's end only beside silence to fresh pings (engine/liveness.go). That is the one
 //     exception to "nothing in the clear ends a session": docs/security.md.
 //   - An attacker moves a session: a datagram that opens, is the newest and came from elsewhere
 //     draws a sealed ping there, and only its sealed pong from there moves the association
-//     (erpc/liveness.go). Servers do not move.
+//     (engine/liveness.go). Servers do not move.
 //   - The path's MTU is changed in the clear: what was offered is authenticated, Open and Accept
 //     are as large as the packets of the session, and the client says what has come
-//     (session/dialer.go, erpc/handshake.go).
+//     (session/dialer.go, engine/handshake.go).
 //   - The limit of forgeries ends associations: the opener makes another one at half of it
-//     (erpc/liveness.go), by the keys of which sessions open from then on.
+//     (engine/liveness.go), by the keys of which sessions open from then on.
 //   - Half-open handshakes fill memory: their number, streams and early datagrams have limits, in
-//     all and for each quota (erpc/securehandshake.go).
+//     all and for each quota (engine/securehandshake.go).
 //   - Something reads the old layout: erpc decode, key logs, the flight recorder, captures and both
 //     dissectors know a sealed datagram by its first byte (wire/sealed.go).
 package security

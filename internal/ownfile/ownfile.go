@@ -28,6 +28,8 @@ const (
 	Unwritten
 	// Secret: the owner is this user, who alone may read, or root, whose group may read too.
 	Secret
+	// Trusted: the owner is this user or root, and nobody else may write.
+	Trusted
 )
 
 // Check says whether a file that was opened, or a link itself, keeps a rule. The error matches
@@ -38,12 +40,13 @@ func Check(path string, info fs.FileInfo, rule Rule) error {
 	if !ok || rule == Any {
 		return nil
 	}
-	if owner != me && (rule != Secret || owner != 0) {
+	roots := rule == Secret || rule == Trusted // may be root's
+	if owner != me && (!roots || owner != 0) {
 		return fmt.Errorf("%s belongs to user %d, not to %d: %w", path, owner, me, ErrOthers)
 	}
 	denied, cure := fs.FileMode(0o077), "go="
 	switch {
-	case rule == Unwritten:
+	case rule == Unwritten || rule == Trusted:
 		denied, cure = 0o022, "go-w"
 	case rule == Secret && owner == 0 && me != 0:
 		denied, cure = 0o037, "g-w,o="

@@ -35,8 +35,9 @@ func TestModes(t *testing.T) {
 		t.Fatal(err)
 	}
 	for mode, good := range map[fs.FileMode][]Rule{
-		0o600: {Private, Unwritten, Secret}, 0o400: {Private, Unwritten, Secret},
-		0o640: {Unwritten}, 0o644: {Unwritten}, 0o711: {Unwritten}, 0o620: {}, 0o602: {}, 0o666: {},
+		0o600: {Private, Unwritten, Secret, Trusted}, 0o400: {Private, Unwritten, Secret, Trusted},
+		0o640: {Unwritten, Trusted}, 0o644: {Unwritten, Trusted}, 0o711: {Unwritten, Trusted},
+		0o620: {}, 0o602: {}, 0o666: {},
 	} {
 		if err := os.Chmod(path, mode); err != nil {
 			t.Fatal(err)
@@ -45,7 +46,7 @@ func TestModes(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		for _, rule := range []Rule{Private, Unwritten, Secret} {
+		for _, rule := range []Rule{Private, Unwritten, Secret, Trusted} {
 			want := false
 			for _, r := range good {
 				want = want || r == rule

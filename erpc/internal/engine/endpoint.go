@@ -264,6 +264,7 @@ type recordLayer struct {
 	arena    []byte   // of the sealed ones
 	spare    []byte   // memory for packets that a peer could change
 	by       []uint32 // of each packet of the burst: the association that opened it
+	usage    usage
 }
 
 // unsealable leaves in place of a packet whose keys are spent or gone: nobody takes it.
@@ -394,6 +395,7 @@ func (e *Engine) open(p *transport.RxPacket) uint32 {
 		return dropped
 	}
 	p.Data = plain
+	e.recordLayer.usage.opened++
 	a.watch.Heard(e.in.Now)
 	if from != a.addr {
 		e.onNewAddr(a, plain, from)

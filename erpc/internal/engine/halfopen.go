@@ -3,8 +3,9 @@ package engine
 import (
 	"bytes"
 	"container/heap"
+	"context"
 	"encoding/binary"
-	"sync/atomic"
+	"runtime/metrics"
 	"time"
 
 	"github.com/userspace-rpc/erpc/internal/monotime"
@@ -38,7 +39,7 @@ type pendingHandshake struct {
 	code    wire.Code // why it was refused; wire.CodeOK if it was not
 	text    string
 	stream
-	gone atomic.Bool // it is over, for the worker
+	gone chan struct{} // closed when it is over, for the worker
 
 	share    *openShare // that it counts for; nil if it has ended
 	step     uint64     // the last one, of halfOpen.steps
@@ -47,22 +48,34 @@ type pendingHandshake struct {
 	byExpiry pendingLink
 }
 
-// What a handshake counts beside the bytes that it holds.
+// What a handshake has on the heap beside the bytes that it holds.
 const (
-	pendingCost = 1 << 10  // itself, and its place in tables
-	pskCost     = 1 << 10  // a handshake by a shared key
-	tlsCost     = 32 << 10 // one of crypto/tls, with its goroutine
+	pendingSize = 1 << 10  // itself, and its place in tables
+	pskSize     = 1 << 10  // a handshake by a shared key
+	tlsSize     = 16 << 10 // one of crypto/tls, with its goroutine
 )
 
-// weigh returns what a handshake costs now.
-func (n *pendingHandshake) weigh() int {
-	cost := pendingCost + cap(n.in) + cap(n.out) + cap(n.body) + len(n.early)
+// maxHeapCost bounds heapCost, for programs whose collector rests.
+const maxHeapCost = 8
+
+// heapCost returns by how much the process grows for each byte of the heap that is in use:
+// handshakes that come and go fill with garbage what the collector allows beside it.
+func heapCost() int {
+	gogc := []metrics.Sample{{Name: "/gc/gogc:percent"}}
+	metrics.Read(gogc)
+	percent := min(gogc[0].Value.Uint64(), (maxHeapCost-1)*100) // all ones if it is off
+	return 1 + int(percent+99)/100
+}
+
+// size returns what a handshake has on the heap now.
+func (n *pendingHandshake) size() int {
+	size := pendingSize + cap(n.in) + cap(n.out) + cap(n.body) + len(n.early)
 	if n.hs != nil && n.hs.PSK() {
-		cost += pskCost
+		size += pskSize
 	} else if n.hs != nil {
-		cost += tlsCost
+		size += tlsSize
 	}
-	return cost
+	return size
 }
 
 // pendingLink is a place in a pendingList.
@@ -132,6 +145,7 @@ const (
 // outlives all that wait.
 type halfOpen struct {
 	max     int
+	perByte int // what a byte on the heap costs
 	cost    int
 	charged int // to budget
 	budget  *msgbuf.Budget
@@ -141,12 +155,27 @@ type halfOpen struct {
 	ended   pendingList // those that are remembered
 	expiry  pendingList // all, in the order in which they expire
 	steps   uint64      // that handshakes have made
+	spare   [][]byte    // what parts of messages were in: parts that nobody ends make no garbage
+}
+
+// Memory of parts is kept from leastSpare bytes on, at most maxSpare pieces.
+const leastSpare, maxSpare = 4 << 10, 64
+
+// room makes a handshake's parts go on in spare memory if they need more than they have.
+func (o *halfOpen) room(n *pendingHandshake, more int) {
+	need, last := len(n.in)+more, len(o.spare)-1
+	if need < leastSpare || need <= cap(n.in) || last < 0 {
+		return
+	}
+	n.in = append(o.spare[last], n.in...)
+	o.spare[last] = nil
+	o.spare = o.spare[:last]
 }
 
 func newHalfOpen(budget *msgbuf.Budget) halfOpen {
 	return halfOpen{
-		max:    int(min(maxHalfOpen, budget.Limit()/halfOpenPart)),
-		budget: budget, byKey: make(map[connKey]*pendingHandshake),
+		max:     int(min(maxHalfOpen, budget.Limit()/halfOpenPart)),
+		perByte: heapCost(), budget: budget, byKey: make(map[connKey]*pendingHandshake),
 		shares: make(map[transport.Addr]*openShare),
 		ended:  pendingList{link: byShare}, expiry: pendingList{link: byExpiry},
 	}
@@ -198,17 +227,21 @@ func (o *halfOpen) conclude(n *pendingHandshake) {
 		return
 	}
 	n.ended, n.early = true, nil
-	n.gone.Store(true)
+	close(n.gone)
 	if n.assoc != nil {
 		n.assoc.pending = nil
 	}
 	n.close()
+	if cap(n.in) >= leastSpare && len(o.spare) < maxSpare {
+		o.spare = append(o.spare, n.in[:0])
+		n.in = nil
+	}
 	o.leave(n)
 	o.ended.push(n)
 }
 
 // weigh charges what a handshake costs now.
-func (o *halfOpen) weigh(n *pendingHandshake) { o.charge(n, n.weigh()) }
+func (o *halfOpen) weigh(n *pendingHandshake) { o.charge(n, n.size()*o.perByte) }
 
 func (o *halfOpen) charge(n *pendingHandshake, cost int) {
 	o.cost += cost - n.cost
@@ -284,7 +317,7 @@ func (h *shareHeap) Pop() any {
 	return sh
 }
 
-// HalfOpenBytes returns what half-open handshakes cost.
+// HalfOpenBytes returns what half-open handshakes cost, with the garbage that there may be beside.
 func (e *Engine) HalfOpenBytes() int64 {
 	if e.security == nil {
 		return 0
@@ -336,7 +369,7 @@ func (e *Engine) onTrusted(c *wire.Connect, p *connectPacket) {
 // judgeLocal asks whether a process of this user is welcome.
 func (e *Engine) judgeLocal(c *wire.Connect, key connKey, version uint8) {
 	n := &pendingHandshake{
-		key: key, connect: *c, version: version,
+		key: key, connect: *c, version: version, gone: make(chan struct{}),
 		expires: e.in.Now.Add(e.cfg.Timing.ConnectTimeout),
 	}
 	n.busy = true
@@ -345,21 +378,22 @@ func (e *Engine) judgeLocal(c *wire.Connect, key connKey, version uint8) {
 	if !e.weigh(n) {
 		return
 	}
-	var err error
-	work := func() { err = k.authorize(share, localIdentity(key.from, false)) }
-	done := func() {
+	work := func(ctx context.Context) stepResult {
+		return stepResult{err: k.authorize(ctx, localIdentity(key.from, false))}
+	}
+	done := func(r stepResult) {
 		n.busy = false
 		if n.over {
 			return
 		}
-		if err != nil {
-			e.turnAway(n, handshakeError(err))
+		if r.err != nil {
+			e.turnAway(n, handshakeError(r.err))
 			return
 		}
 		e.security.halfOpen.conclude(n)
 		e.onProved(&n.connect, key.from, n.version)
 	}
-	if !e.step(share, &n.gone, nil, work, done) {
+	if !e.step(share, n.gone, nil, work, done) {
 		e.dropPending(n)
 	}
 }
@@ -444,6 +478,7 @@ func (e *Engine) beginPending(
 	}
 	n := &pendingHandshake{
 		key: key, connect: *c, version: wire.Version, body: bytes.Clone(body), assoc: a,
+		gone:    make(chan struct{}),
 		expires: e.in.Now.Add(e.cfg.Timing.ConnectTimeout),
 	}
 	a.pending, n.theirs = n, index
@@ -512,6 +547,7 @@ func (e *Engine) tooEarly(a *association, pkt []byte, from *transport.Addr) {
 
 // hearPending takes a part of a client's stream, and goes on with the handshake.
 func (e *Engine) hearPending(n *pendingHandshake, offset uint32, part []byte) {
+	e.security.halfOpen.room(n, len(part))
 	if !n.take(offset, part) {
 		e.turnAway(n, security.ErrMessage)
 		return
@@ -531,41 +567,46 @@ func (e *Engine) hearPending(n *pendingHandshake, offset uint32, part []byte) {
 	if !e.weigh(n) || len(in) == 0 {
 		return
 	}
-	var out []byte
-	var m *made
-	k, hs, share := e.security.keys, n.hs, n.share.key
-	work := func() {
-		if out, err = hs.Step(in); err == nil && hs.Done() {
-			if m, err = k.associate(share, hs, n.key.from, false, n.theirs); err == nil && k.keyLog != nil {
-				k.log(n.key.nonce, hs.Secrets(), n.theirs, n.assoc.field)
-			}
+	// The step may outlive the handshake: it gets what it needs.
+	k, hs, share, theirs, own := e.security.keys, n.hs, n.share.key, n.theirs, n.assoc.field
+	work := func(ctx context.Context) (r stepResult) {
+		if r.out, r.err = hs.Step(in); r.err != nil || !hs.Done() {
+			return r
 		}
+		r.made, r.err = k.associate(ctx, hs, n.key.from, false, theirs)
+		if r.err == nil && k.keyLog != nil {
+			k.log(n.key.nonce, hs.Secrets(), theirs, own)
+		}
+		return r
 	}
 	n.busy = true
-	if !e.step(n.share.key, &n.gone, hs, work, func() { e.steppedPending(n, out, m, err) }) {
+	if !e.step(share, n.gone, hs, work, func(r stepResult) { e.steppedPending(n, r) }) {
 		n.busy = false // the client repeats it
 		n.back(in)
 	}
 }
 
 // steppedPending takes what a worker has done.
-func (e *Engine) steppedPending(n *pendingHandshake, out []byte, m *made, err error) {
+func (e *Engine) steppedPending(n *pendingHandshake, r stepResult) {
 	n.busy = false
+	if r.lost {
+		n.hs = nil
+	}
 	if n.over {
 		n.close()
 		n.hs = nil
 		return
 	}
 	from := len(n.out)
-	n.out = append(n.out, out...)
+	n.out = append(n.out, r.out...)
 	e.security.halfOpen.gotOn(n)
 	switch {
-	case err != nil:
-		e.turnAway(n, err)
-	case m != nil:
-		e.finishPending(n, m, from)
+	case r.err != nil:
+		e.turnAway(n, r.err)
+	case r.made != nil:
+		e.finishPending(n, r.made, from)
 	default:
-		if len(out) > 0 {
+		if len(r.out) > 0 {
 			e.sendPending(n, from)
 		}
 		e.hearPending(n, uint32(n.got), nil) // what has come meanwhile

@@ -1,8 +1,12 @@
 package engine
 
 import (
+	"bytes"
+	"context"
 	"fmt"
 	"maps"
+	"runtime"
+	"runtime/debug"
 	"slices"
 	"testing"
 	"time"
@@ -12,6 +16,7 @@ import (
 	"github.com/userspace-rpc/erpc/msgbuf"
 	"github.com/userspace-rpc/erpc/security"
 	"github.com/userspace-rpc/erpc/transport"
+	"github.com/userspace-rpc/erpc/wire"
 )
 
 // TestHonestBesideParts: whoever begins handshakes and does not go on, from one address or from
@@ -22,7 +27,7 @@ func TestHonestBesideParts(t *testing.T) {
 		t.Run(fmt.Sprint(networks), func(t *testing.T) {
 			p := &pendingRig{server: newStub(t, setup{PSK: testPSK})}
 			o := &p.server.security.halfOpen
-			o.max = 256 << 10
+			o.max = heapCost() * 256 << 10
 			port := 1
 			flood := func(n int) {
 				for range n {
@@ -62,7 +67,7 @@ func TestHalfOpenCharged(t *testing.T) {
 		begin(st, i%3, 1+i)
 	}
 	o := &st.security.halfOpen
-	if used := budget.Used() - before; used < int64(o.cost) || o.cost < 2000*pendingCost {
+	if used := budget.Used() - before; used < int64(o.cost) || o.cost < 2000*heapCost()*pendingSize {
 		t.Errorf("handshakes cost %d bytes, and %d are charged", o.cost, used)
 	}
 	if o.max != 16<<20 {
@@ -73,6 +78,18 @@ func TestHalfOpenCharged(t *testing.T) {
 	}
 	if n := budget.Used() - before; n != 0 || o.cost != 0 || len(o.shares) != 0 {
 		t.Errorf("after they have expired: %d bytes are charged, %d counted", n, o.cost)
+	}
+}
+
+// TestHeapCost: a byte on the heap counts for all that the collector allows beside it.
+func TestHeapCost(t *testing.T) {
+	defer debug.SetGCPercent(debug.SetGCPercent(100))
+	for percent, want := range map[int]int{50: 2, 100: 2, 101: 3, 400: 5, 5000: maxHeapCost,
+		-1: maxHeapCost} {
+		debug.SetGCPercent(percent)
+		if n := newHalfOpen(msgbuf.NewBudget(1 << 20)).perByte; n != want {
+			t.Errorf("with GOGC at %d a byte costs %d, want %d", percent, n, want)
+		}
 	}
 }
 
@@ -90,7 +107,7 @@ func TestHalfOpenModel(t *testing.T) {
 			switch op := rapid.IntRange(0, 4).Draw(t, "op"); {
 			case op == 0 || len(line) == 0:
 				next++
-				p := &pendingHandshake{key: connKey{nonce: next}}
+				p := &pendingHandshake{key: connKey{nonce: next}, gone: make(chan struct{})}
 				o.add(p, transport.Addr{Port: uint32(key)})
 				lines[key] = append(line, p)
 			case op == 1:
@@ -226,7 +243,9 @@ func TestStepGivesWay(t *testing.T) {
 		e, ran := &Engine{security: &endpointSecurity{keys: &Keys{}}}, 0
 		e.security.keys.steps.waiting = c.waiting
 		e.security.inline = c.inline
-		ok := e.step(transport.Addr{}, nil, nil, func() { ran++ }, func() { ran++ })
+		ok := e.step(transport.Addr{}, nil, nil,
+			func(context.Context) stepResult { ran++; return stepResult{} },
+			func(stepResult) { ran++ })
 		if ok != c.ok || e.Handed != c.handed || ran == 2 != c.inline {
 			t.Errorf("%s: %t, %d handed over, ran %d", c.name, ok, e.Handed, ran)
 		}
@@ -238,21 +257,160 @@ func TestStepGivesWay(t *testing.T) {
 func TestHooksLeaveWorkers(t *testing.T) {
 	var s steps
 	s.max = 1
-	for i := range maxHooks {
-		share := transport.Addr{Port: uint32(i % quotaDivisor)}
-		s.running++ // a worker came
-		if !s.pause(share) {
-			t.Fatalf("question %d is refused", i)
+	one, other := transport.Addr{Port: 1}, transport.Addr{Port: 2}
+	ask := func(share transport.Addr) bool {
+		if !s.mayPause(share) {
+			return false
 		}
-		if s.running != 0 {
+		s.running++ // a worker came
+		if s.pause(share); s.running != 0 {
 			t.Fatal("the step keeps its worker")
 		}
+		return true
 	}
-	if s.pause(transport.Addr{Port: 9}) {
-		t.Error("there are more than the bound")
+	for i := range maxHooks / quotaDivisor {
+		if !ask(one) {
+			t.Fatalf("question %d is refused", i)
+		}
 	}
-	s.hookEnds(transport.Addr{Port: 1})
-	if !s.pause(transport.Addr{Port: 1}) || s.pause(transport.Addr{Port: 1}) {
+	if ask(one) || !ask(other) {
+		t.Fatal("a share has more than it may have, or another one less")
+	}
+	for i := 2; ask(transport.Addr{Port: uint32(2 + i%(2*quotaDivisor))}); i++ {
+	}
+	if s.hooks != maxHooks {
+		t.Errorf("%d questions are open, want %d", s.hooks, maxHooks)
+	}
+	if s.hookEnds(one); !ask(one) || ask(one) {
 		t.Error("a share has not what it may have")
+	}
+}
+
+// TestWorkersRest: where sessions are in use a worker rests behind a step of a client's handshake.
+// It does not if nobody else wants the processor, if what comes belongs to sessions that open, for
+// a step of this side's own, or where it did nothing.
+func TestWorkersRest(t *testing.T) {
+	for _, c := range []struct {
+		name      string
+		datagrams int64 // in 10 ms
+		sessions  uint64
+		own, gone bool
+		rests     bool
+	}{
+		{"nobody else", 0, 0, false, false, false},
+		{"a call now and then", 49, 0, false, false, false},
+		{"calls", 50, 0, false, false, true},
+		{"sessions that open", 249, 50, false, false, false},
+		{"those, and calls", 250, 50, false, false, true},
+		{"own", 1000, 0, true, false, false},
+		{"gone", 1000, 0, false, true, false},
+	} {
+		st := newStub(t, setup{PSK: testPSK})
+		st.security.inline = false
+		k, slept := st.security.keys, 0
+		k.steps.max = 0 // no worker comes
+		k.sleep = func(time.Duration) { slept++ }
+		gone := make(chan struct{})
+		if c.gone {
+			close(gone)
+		}
+		if c.own {
+			gone = nil
+		}
+		for range 2 { // at the first look, and at one after it
+			st.in.Now = st.in.Now.Add(10 * time.Millisecond)
+			st.recordLayer.usage.look(st.in.Now, st.stats.SessionsOpened)
+			st.in.Now = st.in.Now.Add(10 * time.Millisecond)
+			st.recordLayer.usage.opened += c.datagrams
+			st.stats.SessionsOpened += c.sessions
+			work := func(context.Context) stepResult { return stepResult{} }
+			if !st.step(transport.Addr{}, gone, nil, work, func(stepResult) {}) {
+				t.Fatal("there is no room")
+			}
+			k.steps.next()()
+		}
+		if want := map[bool]int{true: 2}[c.rests]; slept != want {
+			t.Errorf("%s: a worker rests %d times behind 2 steps, want %d", c.name, slept, want)
+		}
+	}
+}
+
+// TestRest: a rest is as long as its step allows, and no longer than its bound.
+func TestRest(t *testing.T) {
+	for took, want := range map[time.Duration]time.Duration{
+		0: 0, 100 * time.Microsecond: 500 * time.Microsecond, time.Second: maxRest,
+	} {
+		if d := rest(took); d != want {
+			t.Errorf("behind %v a worker rests for %v, want %v", took, d, want)
+		}
+	}
+}
+
+// TestUsageCounts: datagrams that were opened by keys count as use, and forged ones do not.
+func TestUsageCounts(t *testing.T) {
+	p := newPendingRig(t, 1)
+	var last []byte
+	p.said = func(pkt []byte) {
+		if wire.IsSealed(pkt) {
+			last = bytes.Clone(pkt)
+		}
+	}
+	if !p.opens(0) || last == nil {
+		t.Fatal("no session")
+	}
+	u := &p.server.recordLayer.usage
+	if u.opened == 0 || u.opened > perOpening {
+		t.Errorf("a session opens with %d sealed datagrams, want 1 to %d", u.opened, perOpening)
+	}
+	before := u.opened
+	last[len(last)-1]++
+	p.server.end.in = append(p.server.end.in, transport.RxPacket{Data: last, From: stubAddr(2)})
+	p.server.pass(time.Microsecond)
+	if p.server.stats.DropSealed == 0 || u.opened != before {
+		t.Error("a forged datagram counts as use, or was none")
+	}
+}
+
+// TestPartsMakeNoGarbage: parts of messages that nobody ends are held in the memory of those before
+// them, and are what was said.
+func TestPartsMakeNoGarbage(t *testing.T) {
+	o := newHalfOpen(msgbuf.NewBudget(64 << 20))
+	const rounds = 100
+	said := make([]byte, 15<<10)
+	round := func(i int) {
+		n := &pendingHandshake{key: connKey{nonce: uint64(i)}, gone: make(chan struct{})}
+		o.add(n, transport.Addr{})
+		for j := range said {
+			said[j] = byte(i + j)
+		}
+		for at := 0; at < len(said); at += 1024 {
+			o.room(n, 1024)
+			n.take(uint32(at), said[at:at+1024])
+		}
+		if !bytes.Equal(n.in, said) {
+			t.Fatal("parts are not what was said")
+		}
+		o.conclude(n)
+		o.remove(n)
+	}
+	round(0)
+	var before, after runtime.MemStats
+	runtime.ReadMemStats(&before)
+	for i := range rounds {
+		round(1 + i)
+	}
+	runtime.ReadMemStats(&after)
+	if n := (after.TotalAlloc - before.TotalAlloc) / rounds; n > 8<<10 {
+		t.Errorf("%d bytes of parts take %d bytes anew", len(said), n)
+	}
+	for i := range 2 * maxSpare {
+		n := &pendingHandshake{key: connKey{nonce: uint64(i)}, gone: make(chan struct{})}
+		n.in = make([]byte, leastSpare)
+		o.add(n, transport.Addr{})
+		o.conclude(n)
+		o.remove(n)
+	}
+	if len(o.spare) > maxSpare {
+		t.Errorf("%d pieces are kept", len(o.spare))
 	}
 }

@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"context"
 	"fmt"
 	"math/rand/v2"
 	"time"
@@ -193,20 +194,20 @@ func (e *Engine) judgeServer(s *Conn, a *wire.Accept) {
 		return
 	}
 	accept, peer, k := *a, s.End.Peer, e.security.keys
-	share := e.cfg.Shares.Key(peer)
-	var err error
-	work := func() { err = k.authorize(share, localIdentity(peer, true)) }
-	done := func() {
+	work := func(ctx context.Context) stepResult {
+		return stepResult{err: k.authorize(ctx, localIdentity(peer, true))}
+	}
+	done := func(r stepResult) {
 		switch {
 		case s.state != connecting || s.dialer == nil:
-		case err != nil:
-			e.end(s, handshakeError(err), Refused)
+		case r.err != nil:
+			e.end(s, handshakeError(r.err), Refused)
 		default:
 			s.welcome = true
 			e.onAccept(s, &accept)
 		}
 	}
-	s.judged = e.step(share, nil, nil, work, done)
+	s.judged = e.step(e.cfg.Shares.Key(peer), nil, nil, work, done)
 }
 
 // end ends a session: its requests fail with err, its buffers come back, and then EventClosed tells

@@ -18,6 +18,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/userspace-rpc/erpc/internal/monotime"
 	"github.com/userspace-rpc/erpc/security"
 	"github.com/userspace-rpc/erpc/transport"
 )
@@ -92,6 +93,7 @@ type Keys struct {
 	cfg    KeysConfig
 	first  Credentials // those of cfg
 	steps  steps
+	sleep  func(time.Duration)
 	keyLog io.Writer // for any goroutine; nil: none
 	tlsLog io.Writer // keyLog, if crypto/tls writes there too
 
@@ -116,7 +118,7 @@ const ticketCache = 256
 
 // NewKeys returns what engines need that demand security.
 func NewKeys(cfg KeysConfig) *Keys {
-	g := &Keys{cfg: cfg, first: Credentials{cfg.TLS, cfg.PSK}}
+	g := &Keys{cfg: cfg, first: Credentials{cfg.TLS, cfg.PSK}, sleep: time.Sleep}
 	g.steps.max = max(1, runtime.GOMAXPROCS(0)/2)
 	if cfg.KeyLog != nil {
 		g.keyLog = &logWriter{w: cfg.KeyLog}
@@ -175,10 +177,10 @@ type made struct {
 	quotaKey transport.Addr // what stands for the peer's identity where quotas count
 }
 
-// associate takes what a handshake has led to, once the peer is welcome, who counts for a share.
-// Theirs is the index that the peer has chosen.
+// associate takes what a handshake has led to, once the peer is welcome. Theirs is the index that
+// the peer has chosen.
 func (g *Keys) associate(
-	share transport.Addr, h *security.Handshake, peer transport.Addr, client bool, theirs uint32,
+	ctx context.Context, h *security.Handshake, peer transport.Addr, client bool, theirs uint32,
 ) (*made, error) {
 	secrets := h.Secrets()
 	keys, err := security.NewAssociation(secrets, client)
@@ -190,7 +192,7 @@ func (g *Keys) associate(
 	state := &Identity{
 		Peer: peer, Client: client, TLS: t, PSK: t == nil, UID: -1, Cipher: secrets.AEAD.String(),
 	}
-	if err := g.authorize(share, state); err != nil {
+	if err := g.authorize(ctx, state); err != nil {
 		return nil, fmt.Errorf("%w: %w", ErrDenied, err)
 	}
 	return &made{keys, state, state.quotaKey()}, nil
@@ -201,57 +203,82 @@ func (g *Keys) log(nonce uint64, s *security.Secrets, client, server uint32) {
 	_, _ = g.keyLog.Write(s.AppendKeyLog(nil, nonce, client, server))
 }
 
-// authorize says why a peer is not welcome, who counts for a share.
-func (g *Keys) authorize(share transport.Addr, peer *Identity) error {
-	f := g.cfg.Authorize
-	if f == nil {
+// authorize says why a peer is not welcome.
+func (g *Keys) authorize(ctx context.Context, peer *Identity) error {
+	if g.cfg.Authorize == nil {
 		return nil
 	}
-	if g.cfg.Inline {
-		return f(context.Background(), peer)
-	}
-	ctx, cancel := context.WithTimeout(context.Background(), g.cfg.HookTime)
-	defer cancel()
-	var verdict error
-	if err := g.hook(ctx, share, func() { verdict = f(ctx, peer) }); err != nil {
-		return fmt.Errorf("Authorize %w", err)
-	}
-	return verdict
+	return g.cfg.Authorize(ctx, peer)
+}
+
+// stepResult is what a step of a handshake has led to.
+type stepResult struct {
+	out  []byte
+	made *made
+	err  error
+	lost bool // the step goes on, and has the handshake for itself
 }
 
 var (
-	errHookLate  = errors.New("took too long")
-	errHookPanic = errors.New("panicked")
-	errHookBusy  = errors.New("was not asked: too many such questions are open")
+	errHookLate  = errors.New("Authorize, or what TLS asks the application, took too long")
+	errHookPanic = errors.New("Authorize panicked")
+	errHookBusy  = errors.New("Authorize was not asked: too many such questions are open")
 )
 
-// hook runs what the application was asked for, which may wait, in a goroutine of its own. Other
-// steps go on meanwhile. It returns when ctx ends, with an error; fn may go on then, and must write
-// nothing that the caller reads.
-func (g *Keys) hook(ctx context.Context, share transport.Addr, fn func()) error {
-	if !g.steps.pause(share) {
-		return errHookBusy
+// patience is how long a step may take until it counts as one that asks the application something.
+const patience = 20 * time.Millisecond
+
+// run runs a step of a share's handshake in a worker. A step that takes long waits for the
+// application: for Authorize, a callback of crypto/tls, a key that is elsewhere. Then another
+// worker goes on in its place. It has an end, after which it may go on by itself, and its result is
+// lost. Nobody waits for it any more once gone is closed.
+func (g *Keys) run(
+	share transport.Addr, gone <-chan struct{}, hs *security.Handshake,
+	work func(context.Context) stepResult,
+) stepResult {
+	if !g.steps.mayPause(share) {
+		return stepResult{err: errHookBusy}
 	}
-	done := make(chan error, 1)
+	ctx, cancel := context.WithTimeout(context.Background(), g.cfg.HookTime)
+	defer cancel()
+	var left atomic.Bool // run has, or the step has ended
+	done := make(chan stepResult, 1)
 	go func() {
-		err := errHookPanic // also after runtime.Goexit
+		r := stepResult{err: errHookPanic} // also after runtime.Goexit
 		defer func() {
 			if p := recover(); p != nil {
-				g.cfg.Logger.Error("a hook panicked", "panic", p, "stack", string(debug.Stack()))
+				g.cfg.Logger.Error("Authorize panicked", "panic", p, "stack", string(debug.Stack()))
 			}
-			g.steps.hookEnds(share)
-			done <- err
+			if done <- r; left.Swap(true) {
+				g.steps.hookEnds(share)
+				if hs != nil {
+					hs.Close()
+				}
+			}
 		}()
-		fn()
-		err = nil
+		r = work(ctx)
 	}()
+	quick := time.NewTimer(patience)
+	defer quick.Stop()
+	select {
+	case r := <-done:
+		return r
+	case <-quick.C:
+	}
+	g.steps.pause(share)
 	defer g.steps.resume()
 	select {
-	case err := <-done:
-		return err
+	case r := <-done:
+		g.steps.hookEnds(share)
+		return r
 	case <-ctx.Done():
-		return errHookLate
+	case <-gone:
 	}
+	if left.Swap(true) { // it has ended just now
+		g.steps.hookEnds(share)
+		return <-done
+	}
+	return stepResult{err: errHookLate, lost: true}
 }
 
 // psk reports whether a handshake is by a shared key, or if it is nil, one that begins now.
@@ -291,21 +318,29 @@ func (e *Engine) demandSecurity(g *Keys) {
 }
 
 // step runs work of a share's handshake in a worker, and then done in the loop. Work is left out if
-// gone, which may be nil, is set meanwhile. If the loop has ended the handshake ends too. It
-// reports false if there is no room.
+// gone, which is nil for handshakes of this side's own, is closed meanwhile. If the loop has ended
+// the handshake ends too. It reports false if there is no room.
 func (e *Engine) step(
-	share transport.Addr, gone *atomic.Bool, hs *security.Handshake, work, done func(),
+	share transport.Addr, gone <-chan struct{}, hs *security.Handshake,
+	work func(context.Context) stepResult, done func(stepResult),
 ) bool {
 	if e.security.inline {
-		work()
-		done()
+		done(work(context.Background()))
 		return true
 	}
-	ok := e.security.keys.steps.submit(share, func() {
-		if gone == nil || !gone.Load() {
-			work()
+	k := e.security.keys
+	rests := gone != nil && e.recordLayer.usage.look(e.in.Now, e.stats.SessionsOpened)
+	ok := k.steps.submit(share, func() {
+		var r stepResult
+		select {
+		case <-gone:
+		default:
+			start := monotime.Now()
+			if r = k.run(share, gone, hs, work); rests {
+				defer k.sleep(rest(monotime.Now().Sub(start)))
+			}
 		}
-		if !e.port.Post(done) && hs != nil {
+		if !e.port.Post(func() { done(r) }) && hs != nil && !r.lost {
 			hs.Close()
 		}
 	})
@@ -358,8 +393,8 @@ func (g *Keys) prepare(c *Credentials) *keyset {
 	if g.first.TLS != nil {
 		name = g.first.TLS.ServerName
 	}
-	k.server = g.asking(security.ServerConfig(c.TLS))
-	k.client = g.asking(security.ClientConfig(c.TLS, name))
+	k.server = security.ServerConfig(c.TLS)
+	k.client = security.ClientConfig(c.TLS, name)
 	if g.tlsLog != nil {
 		k.server.KeyLogWriter, k.client.KeyLogWriter = g.tlsLog, g.tlsLog
 	}
@@ -367,55 +402,4 @@ func (g *Keys) prepare(c *Credentials) *keyset {
 		k.client.ClientSessionCache = tls.NewLRUClientSessionCache(ticketCache)
 	}
 	return k
-}
-
-// asking returns c, whose callbacks ask the application as hooks now.
-func (g *Keys) asking(c *tls.Config) *tls.Config {
-	if f := c.GetCertificate; f != nil {
-		c.GetCertificate = func(h *tls.ClientHelloInfo) (*tls.Certificate, error) {
-			return ask(g, "GetCertificate", func() (*tls.Certificate, error) { return f(h) })
-		}
-	}
-	if f := c.GetClientCertificate; f != nil {
-		c.GetClientCertificate = func(r *tls.CertificateRequestInfo) (*tls.Certificate, error) {
-			return ask(g, "GetClientCertificate", func() (*tls.Certificate, error) { return f(r) })
-		}
-	}
-	if f := c.GetConfigForClient; f != nil {
-		c.GetConfigForClient = func(h *tls.ClientHelloInfo) (*tls.Config, error) {
-			own, err := ask(g, "GetConfigForClient", func() (*tls.Config, error) { return f(h) })
-			if own != nil {
-				own = g.asking(own)
-			}
-			return own, err
-		}
-	}
-	if f := c.VerifyPeerCertificate; f != nil {
-		c.VerifyPeerCertificate = func(raw [][]byte, chains [][]*x509.Certificate) error {
-			_, err := ask(g, "VerifyPeerCertificate", func() (any, error) { return nil, f(raw, chains) })
-			return err
-		}
-	}
-	if f := c.VerifyConnection; f != nil {
-		c.VerifyConnection = func(s tls.ConnectionState) error {
-			_, err := ask(g, "VerifyConnection", func() (any, error) { return nil, f(s) })
-			return err
-		}
-	}
-	return c
-}
-
-// ask calls a callback of crypto/tls as a hook.
-func ask[T any](g *Keys, name string, f func() (T, error)) (T, error) {
-	if g.cfg.Inline {
-		return f()
-	}
-	var answer, none T
-	var verdict error
-	ctx, cancel := context.WithTimeout(context.Background(), g.cfg.HookTime)
-	defer cancel()
-	if err := g.hook(ctx, transport.Addr{}, func() { answer, verdict = f() }); err != nil {
-		return none, fmt.Errorf("%s %w", name, err)
-	}
-	return answer, verdict
 }

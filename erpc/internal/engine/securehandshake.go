@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"context"
 	"encoding/binary"
 	"errors"
 	"fmt"
@@ -176,36 +177,40 @@ func (e *Engine) stepHandshake(s *Conn) {
 		return
 	}
 	t.busy = true
-	var out []byte
-	var m *made
-	g, peer, nonce, own := e.security.keys, s.End.Peer, s.dialer.Connect.Nonce, h.own
-	share := e.cfg.Shares.Key(peer)
-	work := func() {
-		if out, err = t.hs.Step(in); err == nil && t.hs.Done() {
-			if m, err = g.associate(share, t.hs, peer, true, t.theirs); err == nil && g.keyLog != nil {
-				g.log(nonce, t.hs.Secrets(), own.field, t.theirs)
-			}
+	g, peer, nonce, own, hs := e.security.keys, s.End.Peer, s.dialer.Connect.Nonce, h.own, t.hs
+	work := func(ctx context.Context) (r stepResult) {
+		if r.out, r.err = hs.Step(in); r.err != nil || !hs.Done() {
+			return r
 		}
+		r.made, r.err = g.associate(ctx, hs, peer, true, t.theirs)
+		if r.err == nil && g.keyLog != nil {
+			g.log(nonce, hs.Secrets(), own.field, t.theirs)
+		}
+		return r
 	}
-	if !e.step(share, nil, t.hs, work, func() { e.stepped(s, t, out, m, err) }) {
+	done := func(r stepResult) { e.stepped(s, t, r) }
+	if !e.step(e.cfg.Shares.Key(peer), nil, hs, work, done) {
 		t.busy = false
 		t.back(in)
 	}
 }
 
 // stepped takes what a worker has done.
-func (e *Engine) stepped(s *Conn, t *stream, out []byte, m *made, err error) {
+func (e *Engine) stepped(s *Conn, t *stream, r stepResult) {
 	h := s.handshake
 	t.busy = false
+	if r.lost {
+		t.hs = nil
+	}
 	if t.over || h == nil || h.stream != t {
 		t.close()
 		return
 	}
 	first := len(t.out) == 0
 	h.last = len(t.out)
-	t.out = append(t.out, out...)
-	if err != nil {
-		e.end(s, handshakeError(err), Refused)
+	t.out = append(t.out, r.out...)
+	if r.err != nil {
+		e.end(s, handshakeError(r.err), Refused)
 		return
 	}
 	if first {
@@ -217,8 +222,8 @@ func (e *Engine) stepped(s *Conn, t *stream, out []byte, m *made, err error) {
 	if !first {
 		say = e.cryptoOf(s, h.last)
 	}
-	if m != nil {
-		e.associated(s, m)
+	if r.made != nil {
+		e.associated(s, r.made)
 		say() // behind a padded Open, which the server keeps: a shorter packet ends a train
 		return
 	}
@@ -375,12 +380,20 @@ func (e *Engine) onTicket(a *association, body []byte) {
 		return
 	}
 	t.busy = true
-	done := func() {
-		if t.busy = false; t.over || err != nil {
+	hs := t.hs
+	work := func(context.Context) (r stepResult) {
+		_, r.err = hs.Step(in)
+		return r
+	}
+	done := func(r stepResult) {
+		if r.lost {
+			t.hs = nil
+		}
+		if t.busy = false; t.over || r.err != nil {
 			t.close()
 		}
 	}
-	if !e.step(e.cfg.Shares.Key(a.addr), nil, t.hs, func() { _, err = t.hs.Step(in) }, done) {
+	if !e.step(e.cfg.Shares.Key(a.addr), nil, hs, work, done) {
 		t.busy = false // the next handshake is a whole one
 	}
 }

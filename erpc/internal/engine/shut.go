@@ -55,14 +55,19 @@ func (e *Engine) Shut(peers []Known) (ended int) {
 	return ended
 }
 
-// Handshaking reports whether a handshake is under way that a client has begun until a time: it may
-// have been let in by what counted then.
+// Handshaking reports whether a handshake is under way that a client has begun until a time, or one
+// of this side's own: the peer may have been let in by what counted then.
 func (e *Engine) Handshaking(until monotime.Time) bool {
 	if e.security == nil {
 		return false
 	}
 	for _, n := range e.security.halfOpen.byKey {
 		if !n.ended && n.expires <= until.Add(e.cfg.Timing.ConnectTimeout) {
+			return true
+		}
+	}
+	for _, s := range e.security.dials {
+		if s.handshake.begun() {
 			return true
 		}
 	}

@@ -2,7 +2,9 @@ package engine
 
 import (
 	"sync"
+	"time"
 
+	"github.com/userspace-rpc/erpc/internal/monotime"
 	"github.com/userspace-rpc/erpc/transport"
 )
 
@@ -10,7 +12,7 @@ const (
 	// maxSteps bounds the steps of handshakes that wait for a worker, of all loops together.
 	maxSteps = 8192
 	// maxHooks bounds the questions to the application that are open. One share has a quarter.
-	maxHooks = 256
+	maxHooks = 4096
 	// quotaDivisor is which part one share has of what is bounded for all.
 	quotaDivisor = 4
 )
@@ -116,20 +118,22 @@ func (s *steps) next() func() {
 	return fn
 }
 
-// pause notes that a step asks the application something. It reports false if too many do.
-func (s *steps) pause(share transport.Addr) bool {
+// mayPause reports whether a share may have one more question open.
+func (s *steps) mayPause(share transport.Addr) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	l := s.line(share)
-	if s.hooks >= maxHooks || l.hooks >= maxHooks/quotaDivisor {
-		s.tidy(l)
-		return false
-	}
+	l := s.lines[share]
+	return s.hooks < maxHooks && (l == nil || l.hooks < maxHooks/quotaDivisor)
+}
+
+// pause notes that a step asks the application something, and lets another worker come.
+func (s *steps) pause(share transport.Addr) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
 	s.hooks++
-	l.hooks++
+	s.line(share).hooks++
 	s.running--
 	s.bring()
-	return true
 }
 
 // resume notes that a step goes on that has paused.
@@ -148,3 +152,37 @@ func (s *steps) hookEnds(share transport.Addr) {
 	l.hooks--
 	s.tidy(l)
 }
+
+const (
+	// restTimes is for how many times the length of a step a worker rests behind it, where sessions
+	// are in use: handshakes have a sixth of its processor then.
+	restTimes = 5
+	// maxRest bounds that, since a step may have waited for the application or for a processor.
+	maxRest = 2 * time.Millisecond
+	// Sessions are in use where a datagram comes every usedEvery, beside those that come with a new
+	// session anyway. Looks are lookEvery apart, at least.
+	usedEvery  = 200 * time.Microsecond
+	perOpening = 4
+	lookEvery  = time.Millisecond
+)
+
+// usage tells whether the sessions of an endpoint are in use, beside handshakes.
+type usage struct {
+	opened int64 // sealed datagrams
+	before int64 // of them at the last look, without those of new sessions
+	at     monotime.Time
+	used   bool
+}
+
+// look reports whether sessions have been in use since the last look. So many were opened so far.
+func (u *usage) look(now monotime.Time, sessions uint64) bool {
+	if d := now.Sub(u.at); d >= lookEvery {
+		n := u.opened - perOpening*int64(sessions)
+		u.used = n-u.before >= int64(d/usedEvery)
+		u.before, u.at = n, now
+	}
+	return u.used
+}
+
+// rest returns how long a worker rests behind a step that took d.
+func rest(d time.Duration) time.Duration { return min(restTimes*d, maxRest) }

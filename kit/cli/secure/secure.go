@@ -126,7 +126,8 @@ type contents struct{ cert, key, ca, psk string }
 // most bounds each file, in bytes.
 const most = 1 << 20
 
-// read reads the files. Those of keys must be secret: others have no right to them.
+// read reads the files. Those of keys must be secret: others have no right to them. Who writes the
+// authorities lets himself in.
 func (f *Flags) read() (c contents, err error) {
 	for _, o := range []struct {
 		flag, file string
@@ -135,7 +136,7 @@ func (f *Flags) read() (c contents, err error) {
 	}{
 		{"--tls-cert", f.TLSCert, ownfile.Any, &c.cert},
 		{"--tls-key", f.TLSKey, ownfile.Secret, &c.key},
-		{"--tls-ca", f.TLSCA, ownfile.Any, &c.ca},
+		{"--tls-ca", f.TLSCA, ownfile.Trusted, &c.ca},
 		{"--psk-file", f.PSKFile, ownfile.Secret, &c.psk},
 	} {
 		if o.file == "" {

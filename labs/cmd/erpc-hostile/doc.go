@@ -14,6 +14,9 @@
 //	shake, shake-cookie  the same two, as secure clients send them
 //	forged     packets of a session that there is, by somebody without its keys
 //	version    Connects of another version of the protocol
+//	parts      handshakes with a server that has a certificate, whose senders prove their address and
+//	           then send 16 KiB of a message that never ends; -rate counts handshakes here
+//	hellos     the same by whole ClientHellos, behind which nothing comes; both from -addresses
 //	hog-sessions  one address that opens as many sessions as it can, and keeps them
 //	hog-handlers  600 sessions of one address whose handlers block, in all slots
 //	hog-memory    200 sessions of one address: first packets of requests that claim 8 MiB, and

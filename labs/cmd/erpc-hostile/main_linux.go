@@ -1,11 +1,9 @@
 package main
 
 import (
-	"errors"
 	"flag"
 	"fmt"
 	"math/rand/v2"
-	"net/netip"
 	"os"
 	"strings"
 	"time"
@@ -20,6 +18,7 @@ func main() {
 	flag.IntVar(&o.rate, "rate", 160_000, "packets a second")
 	flag.DurationVar(&o.duration, "duration", 2*time.Second, "for how long")
 	flag.IntVar(&o.size, "size", 88, "of junk, bytes")
+	flag.IntVar(&o.addresses, "addresses", 1, "from which parts and hellos come, 1 to 10,000")
 	flag.IntVar(&o.dials, "dials", 0, "dial so often as honest clients do, instead of attacking")
 	flag.IntVar(&o.dialers, "dialers", 4, "honest clients that dial at the same time")
 	flag.BoolVar(&o.serve, "serve", false,
@@ -71,7 +70,11 @@ func main() {
 	case o.attack == "hog-handlers":
 		exit(runHandlers(o))
 	}
-	sent, err := run(o)
+	attack := run
+	if o.attack == "parts" || o.attack == "hellos" {
+		attack = runStranger
+	}
+	sent, err := attack(o)
 	fmt.Println(sent)
 	exit(err)
 }
@@ -88,6 +91,7 @@ func exit(err error) {
 type options struct {
 	target, attack string
 	rate, size     int
+	addresses      int
 	dials, dialers int
 	duration       time.Duration
 	serve, victims bool
@@ -105,11 +109,7 @@ type source func() (pkt []byte, from [4]byte)
 
 // run sends packets at a rate, in steps of a millisecond, and returns how many it has sent.
 func run(o options) (sent int, err error) {
-	target, err := netip.ParseAddrPort(o.target)
-	if err != nil || !target.Addr().Is4() || !target.Addr().IsLoopback() {
-		return 0, errors.New("the target must be an address of 127.0.0.0/8 with a port")
-	}
-	s, err := open(target)
+	s, err := openTo(o.target)
 	if err != nil {
 		return 0, err
 	}

@@ -16,6 +16,15 @@ type socket struct {
 	epoch uint64 // of the endpoint that it plays; 0: another one for each session
 }
 
+// openTo returns a socket to a target, which must be on this machine.
+func openTo(target string) (*socket, error) {
+	to, err := netip.ParseAddrPort(target)
+	if err != nil || !to.Addr().Is4() || !to.Addr().IsLoopback() {
+		return nil, errors.New("the target must be an address of 127.0.0.0/8 with a port")
+	}
+	return open(to)
+}
+
 // open returns a socket to a target.
 func open(target netip.AddrPort) (*socket, error) {
 	fd, err := unix.Socket(unix.AF_INET, unix.SOCK_DGRAM|unix.SOCK_CLOEXEC, 0)
