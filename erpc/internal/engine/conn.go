@@ -368,7 +368,7 @@ func (e *Engine) Handshaking(until monotime.Time) bool {
 		}
 	}
 	for _, s := range e.security.dials {
-		if s.handshake.begun() {
+		if s.handshake.begun() && e.in.Now <= until.Add(e.cfg.Timing.ConnectTimeout) {
 			return true
 		}
 	}
