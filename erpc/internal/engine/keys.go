@@ -220,9 +220,9 @@ type stepResult struct {
 }
 
 var (
-	errHookLate  = errors.New("Authorize, or what TLS asks the application, took too long")
-	errHookPanic = errors.New("Authorize panicked")
-	errHookBusy  = errors.New("Authorize was not asked: too many such questions are open")
+	errHookLate  = errors.New("a question to Authorize, or of TLS to the application, took too long")
+	errHookPanic = errors.New("the hook Authorize panicked")
+	errHookBusy  = errors.New("too many questions to Authorize, or of TLS to the application, are open")
 )
 
 // patience is how long a step may take until it counts as one that asks the application something.
