@@ -222,7 +222,7 @@ type stepResult struct {
 var (
 	errHookLate  = errors.New("a question to Authorize, or of TLS to the application, took too long")
 	errHookPanic = errors.New("the hook Authorize panicked")
-	errHookBusy  = errors.New("too many questions to Authorize, or of TLS to the application, are open")
+	errHookBusy  = errors.New("too many questions to Authorize, or of TLS, are open")
 )
 
 // patience is how long a step may take until it counts as one that asks the application something.
