@@ -21,7 +21,9 @@ import (
 // peer from coming again.
 //
 // It is safe in any goroutine but that of a loop. If ctx ends before, the error is that of a
-// context as in Client.Call; what was ended is ended.
+// context as in Client.Call; what was ended is ended. A peer that comes back is told to make new
+// keys once a second: after a second EndSessions its next session may take as long. The error is
+// ErrRequest if choose is nil.
 func (s *Server) EndSessions(
 	ctx context.Context, choose func(ConnectionState) bool,
 ) (ended int, err error) {
@@ -35,7 +37,7 @@ func (s *Server) EndSessions(
 }
 
 // EndSessions is that of a Server, for one endpoint that another goroutine runs, and for sessions
-// of both kinds.
+// of both kinds. While nobody runs it, it waits for ctx.
 func (r *Rpc) EndSessions(
 	ctx context.Context, choose func(ConnectionState) bool,
 ) (ended int, err error) {
@@ -63,7 +65,7 @@ func endSessions(
 		if since[i] == 0 {
 			continue
 		}
-		if err := r.shaken(ctx, since[i]); err != nil {
+		if err := r.awaitHandshakes(ctx, since[i]); err != nil {
 			return ended, err
 		}
 		n, _, err := r.endChosen(ctx, choose)
@@ -101,8 +103,8 @@ func (r *Rpc) endChosen(
 	return ended, at, err
 }
 
-// shaken waits until no handshake is under way that was begun until a time.
-func (r *Rpc) shaken(ctx context.Context, until Time) error {
+// awaitHandshakes waits until no handshake is under way that was begun until a time.
+func (r *Rpc) awaitHandshakes(ctx context.Context, until Time) error {
 	for under := true; under; {
 		select {
 		case <-time.After(handshakingEvery):

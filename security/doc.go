@@ -96,7 +96,7 @@
 //     index up (engine/association.go).
 //   - A burst is half opened when its packets end things: all of it is opened before any of it is
 //     looked at, and then an association that has ended is found no more (engine/endpoint.go,
-//     engine/mgmt.go).
+//     engine/endpoint.go).
 //   - A packet in the clear reaches a session: it may reach a dial, by a nonce of 64 bits, or a
 //     handshake that is under way, and never a session or an association
 //     (engine/securehandshake.go). A Refuse in the clear ends a dial at most.

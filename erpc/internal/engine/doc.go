@@ -33,19 +33,19 @@
 //
 // # The parts
 //
-//	endpoint.go         a packet: whose it is, bundles, the record layer around bursts
-//	mgmt.go             management packets: which part takes them
-//	conn.go             sessions by number, and the word that this side shuts down
+//	engine.go           the Engine, what it is made with, what it asks for, its errors
+//	endpoint.go         a packet: whose it is; bundles, management packets, packets for another
+//	                    loop; the record layer around bursts
+//	conn.go             sessions by number, the word that this side shuts down, chosen ends
 //	handshake.go        how sessions open and end: cookies, Connect, Accept, Disconnect
-//	securehandshake.go  the same where packets are sealed: keys, tickets, half-open clients
+//	securehandshake.go  the client's side where packets are sealed: keys, tickets
+//	halfopen.go         the server's side of that: clients that have proved an address alone
 //	keys.go             credentials, and workers for the steps of handshakes
 //	association.go      what joins two endpoints; indices; keys that are lost or worn
-//	shut.go             sessions that end because of who the peer is
 //	liveness.go         pings, ICMP errors, incarnations, addresses that change
 //	timers.go           what is due when
 //	paths.go            what a path asks of its sessions, and packets that are too large for it
-//	quota.go, book.go   what one address may use: sessions, work, memory
-//	loops.go            packets for another loop of the address
+//	quota.go            what one address may use: sessions, work, memory
 //
 // # What a peer can do wrong
 //
