@@ -161,7 +161,7 @@ type Config struct {
 	// peer.
 	Authorize func(ctx context.Context, peer ConnectionState) error
 	// AuthorizeRequest decides, per request, whether a peer may have a handler run for this type: nil
-	// means yes. Peer is what ReqHandle.State returns, nil if packets are plain; it must not be
+	// means yes. Peer has the value of ReqHandle.State, nil if packets are plain; it must not be
 	// changed. An error is the answer, with its text and CodePermissionDenied, and says that the
 	// handler did not run. Handlers of all kinds are guarded; requests of types without one are
 	// refused before. It runs in the event loop, like a Dispatch handler: it must be quick, must not

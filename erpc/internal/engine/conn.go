@@ -56,7 +56,7 @@ type Conn struct {
 	// State that each packet needs, and at the end, next to the half: see Prefetch.
 	live  session.Liveness
 	assoc *association // while connected
-	// Owner is what the owner keeps of the session; it sets that in Config.NewConn.
+	// Owner refers to the owner's part of the session. Config.NewConn sets it.
 	Owner    any
 	End      *session.End // of the half
 	listed   int32        // place in peer.sessions

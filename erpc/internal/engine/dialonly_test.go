@@ -72,7 +72,7 @@ func fit(pkt []byte, padded bool) []byte {
 	return pkt
 }
 
-// offerOf is what the stub would offer itself.
+// offerOf returns the offer that the stub would make itself.
 func (st *stub) offerOf() wire.Offer {
 	path := st.port.PathTo(transport.Addr{})
 	return st.paths.offer(session.MinMTU, &path)

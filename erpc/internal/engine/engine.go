@@ -13,7 +13,7 @@ import (
 	"github.com/userspace-rpc/erpc/wire"
 )
 
-// Config is what an Engine is made with. All of it is checked, and has its defaults.
+// Config configures an Engine. The caller has checked it and filled in the defaults.
 type Config struct {
 	Slots, Credits, Waiting           int // offered for each session; see wire.Offer
 	MaxMessage, MaxSessions, MaxQueue int

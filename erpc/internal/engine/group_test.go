@@ -50,8 +50,8 @@ func stubLoops(t *testing.T, n int) *stubPeers {
 	return p
 }
 
-// TestAstray: a request for another loop goes there, once. What no loop is there for is dropped,
-// and so is what the other loop has no room for; each is counted by its reason.
+// TestAstray: a request for another loop goes there, once. It is dropped if that loop does not run
+// or has no room, and each drop is counted by its reason.
 func TestAstray(t *testing.T) {
 	for _, full := range []bool{false, true} {
 		p := stubLoops(t, 2)

@@ -126,7 +126,7 @@ type openShare struct {
 }
 
 const (
-	// maxHalfOpen is what all half-open handshakes of an endpoint cost at most, bytes.
+	// maxHalfOpen bounds the cost of all half-open handshakes of an endpoint, in bytes.
 	maxHalfOpen = 32 << 20
 	// halfOpenPart is which part of Config.MemoryLimit they have at most.
 	halfOpenPart = 4

@@ -371,8 +371,8 @@ func TestUsageCounts(t *testing.T) {
 	}
 }
 
-// TestPartsMakeNoGarbage: parts of messages that nobody ends are held in the memory of those before
-// them, and are what was said.
+// TestPartsMakeNoGarbage: parts of messages that nobody ends reuse the memory of earlier ones, and
+// keep their bytes.
 func TestPartsMakeNoGarbage(t *testing.T) {
 	o := newHalfOpen(msgbuf.NewBudget(64 << 20))
 	const rounds = 100

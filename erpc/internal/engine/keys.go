@@ -23,7 +23,7 @@ import (
 	"github.com/userspace-rpc/erpc/transport"
 )
 
-// Identity is what a handshake has proved of a peer; see erpc.ConnectionState.
+// Identity holds the facts that a handshake has proved of a peer; see erpc.ConnectionState.
 type Identity struct {
 	Peer   transport.Addr
 	Client bool
