@@ -414,3 +414,36 @@ func TestPartsMakeNoGarbage(t *testing.T) {
 		t.Errorf("%d pieces are kept", len(o.spare))
 	}
 }
+
+// TestNoRoomForItself: a handshake that alone costs more than all may is given up, and nothing else
+// happens to the endpoint.
+func TestNoRoomForItself(t *testing.T) {
+	p := &pendingRig{server: newStub(t, setup{PSK: testPSK})}
+	p.server.security.halfOpen.max = 1
+	p.dial(t, setup{PSK: testPSK})
+	for range 10 {
+		p.turn(0, 10*time.Millisecond)
+	}
+	if n := p.server.stats.HandshakesEvicted; n == 0 || p.clients[0].stats.SessionsOpened != 0 {
+		t.Errorf("%d handshakes were given up", n)
+	}
+}
+
+// TestOwnDialsAreHandshakes: a dial of this side whose keys are being made counts as a handshake
+// under way, and no longer than it may take.
+func TestOwnDialsAreHandshakes(t *testing.T) {
+	client := newStub(t, setup{PSK: testPSK})
+	s := client.dialTo(1)
+	client.pass(time.Microsecond)
+	if client.Handshaking(client.now) {
+		t.Error("a dial without a handshake counts")
+	}
+	who := [whoSize]byte{0: 7, 9: wire.SealedVersion}
+	client.onChallenge(s, &wire.Challenge{Nonce: s.dialer.Connect.Nonce}, who[:])
+	if !client.Handshaking(client.now) {
+		t.Error("a dial whose keys are being made does not count")
+	}
+	if client.Handshaking(client.now.Add(-2 * client.cfg.Timing.ConnectTimeout)) {
+		t.Error("it counts for one who has waited for as long as a dial may take")
+	}
+}
