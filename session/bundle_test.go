@@ -21,6 +21,7 @@ func linked(n, limit int, checksum bool) ([]*End, *Link) {
 	for i := range ends {
 		ends[i] = &End{Peer: serverHost, Remote: uint32(i + 1), RemoteToken: uint32(0x1111 * (i + 1))}
 		ends[i].Checksum, ends[i].Version = checksum, wire.Version
+		ends[i].PerPacket = limit - wire.HeaderSize
 		ends[i].SetLink(&l)
 	}
 	return ends, &l

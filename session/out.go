@@ -38,9 +38,11 @@ type Out struct {
 	batch   uint64   // number of those that are queued between two calls of Finish, from 1
 	links   []*Link  // those with bundles of this batch
 	sums    []int32  // places in Tx of bundles whose checksum is missing
-	bundles []byte   // memory of the bundles of this batch
-	filled  int      // of it
-	mem     []byte   // control headers and management packets of this batch
+	kept    int      // packets in Tx of batches before, which could not be sent
+	trains  trains
+	bundles []byte // memory of the bundles of this batch
+	filled  int    // of it
+	mem     []byte // control headers and management packets of this batch
 	used    int
 	lends   bool             // the transport refers to packet data until it is flushed
 	gen     uint64           // number of this batch, from 1
@@ -80,7 +82,8 @@ func (o *Out) abandon() {
 	if len(o.links) > 0 {
 		o.dropBundles()
 	}
-	o.Tx, o.held, o.Packets = o.Tx[:0], o.held[:0], 0
+	o.Tx, o.held, o.Packets, o.kept = o.Tx[:0], o.held[:0], 0, 0
+	o.trains.forget()
 	o.batch++
 }
 
@@ -94,6 +97,7 @@ func (o *Out) dropBundles() {
 func (o *Out) Keep(n int) {
 	o.Tx = o.Tx[:copy(o.Tx, o.Tx[len(o.Tx)-n:])]
 	o.held = o.held[:0]
+	o.kept = n
 }
 
 // Flush asks for an EventFlush before whatever happens next. It is rare.
@@ -186,8 +190,8 @@ func (o *Out) answerBundled(item int32) {
 	}
 }
 
-// Finish makes all packets ready to leave: no more join the bundles. Late is added to the hold
-// times in the answers.
+// Finish makes all packets ready to leave: no more join the bundles, and full packets come first.
+// Late is added to the hold times in the answers.
 func (o *Out) Finish(late time.Duration) {
 	if len(o.links) > 0 {
 		o.closeBundles()
@@ -197,6 +201,9 @@ func (o *Out) Finish(late time.Duration) {
 	}
 	if len(o.sums) > 0 {
 		o.checksums()
+	}
+	if len(o.trains.links) > 0 {
+		o.Tx = o.trains.order(o.Tx, o.kept)
 	}
 	o.Packets = 0
 	o.batch++
@@ -485,8 +492,8 @@ type Stats struct {
 // holds what a batch has for the peer. Its owner is that of the sessions.
 //
 // The first packet of a batch is queued alone. The second one makes a bundle of both, which is open
-// for more. Any other packet for the peer closes it, so that the packets of a request leave in
-// their order.
+// for more. A full packet leaves before it, see trains. Any other packet for the peer closes it, so
+// that the packets of a request leave in their order.
 type Link struct {
 	limit  int // bytes: the smallest of the largest packets of its sessions
 	inside int // the largest packet that travels in a bundle, bytes, header included
@@ -501,6 +508,8 @@ type Link struct {
 	count    uint8
 	checksum bool
 	version  uint8
+
+	full fullPackets
 }
 
 // name is how packets to a peer name a session: its number, and above it its token. Numbers alone
@@ -541,7 +550,11 @@ func (e *End) SetLink(l *Link) { e.link = l }
 // before. If not, it is queued alone, and others may join it.
 func (l *Link) mayJoin(o *Out, e *End, n int) bool {
 	if n > l.inside {
-		l.end(o)
+		if n >= e.PerPacket+wire.HeaderSize {
+			o.trains.add(l, len(o.Tx), o.batch)
+		} else {
+			l.end(o)
+		}
 		return false
 	}
 	if l.batch == o.batch {
