@@ -160,7 +160,7 @@ func (r *Rpc) dispatch(c *engine.Conn, slot uint8) {
 		h.refuse(ReasonExhausted, "no memory for the request")
 		return
 	}
-	if r.stats.RequestsServed >= r.timeAt {
+	if r.meter != nil && r.meter.sampler.due(typ) {
 		r.timeHandler(entry.fn, h)
 	} else {
 		entry.fn(h)

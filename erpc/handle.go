@@ -222,7 +222,7 @@ func (s *serverEnd) respond(slot uint8, buf *MsgBuffer) error {
 	err := s.half.Respond(slot, buf, now, r.engine.Out)
 	if r.meter != nil && err == nil {
 		req := s.half.Served(slot)
-		if !r.meter.answers.more(now, stampOf(req.At, req.ReqType), req.Size, n) {
+		if !r.meter.answers.runs.more(0, stampOf(req.At, req.ReqType), req.Size, n) {
 			r.meterAnswer(req, n)
 		}
 	}
