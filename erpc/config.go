@@ -109,6 +109,7 @@ type Config struct {
 	// returns is not known. So if responses of a type were large lately, 64 KiB or more, a background
 	// request of that type counts as one before it runs. Without room for that it ends with
 	// ErrExhausted and ErrNotRun, but for one at a time of an address that has less than that.
+	// Nexus.MaxResponse declares it: then no answer is refused after its handler has run.
 	MemoryLimit int64
 	// Shares says what one client's address can have of sessions, workers and memory.
 	Shares Shares

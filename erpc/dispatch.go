@@ -146,10 +146,13 @@ func (r *Rpc) dispatch(c *engine.Conn, slot uint8) {
 	if r.cfg.AuthorizeRequest != nil && !r.authorized(h) {
 		return
 	}
+	if entry.most != 0 && !r.admit(h, entry) {
+		return
+	}
 	r.stats.RequestsServed++
 	if entry.mode != Dispatch {
 		if entry.mode == Background {
-			r.background(h, entry.fn)
+			r.background(h, entry)
 		} else {
 			r.join(h, entry.batch)
 		}

@@ -12,8 +12,8 @@ import (
 // Each type has gaps: as many requests as one that is timed stands for, itself among them. They are
 // drawn at random around a mean, so that no period of the load is theirs. The mean follows the rate
 // of the type, over times in which many are timed: were it to follow each handler, it would prefer
-// those that come after slow ones. So counts are those of all requests, and so are sums, in the long
-// run. A type whose requests come seldom, or take long, is timed each time.
+// those that come after slow ones. So counts are those of all requests, and in the long run so are
+// sums. A type whose requests come seldom, or take long, is timed each time.
 
 // HandlerEvery is how often a loop times a handler that runs inside it, about. Looking at the clock
 // takes as long as the handler of a small request.
