@@ -163,10 +163,11 @@ type Config struct {
 	Authorize func(ctx context.Context, peer ConnectionState) error
 	// AuthorizeRequest decides, per request, whether a peer may have a handler run for this type: nil
 	// means yes. Peer has the value of ReqHandle.State, nil if packets are plain; it must not be
-	// changed. An error is the answer, with its text and CodePermissionDenied, and says that the
-	// handler did not run. Handlers of all kinds are guarded; requests of types without one are
-	// refused before. It runs in the event loop, like a Dispatch handler: it must be quick, must not
-	// block or panic, and the loops of a Nexus call it at the same time.
+	// changed. An error is the answer, with its text, the Details of an *Error, and
+	// CodePermissionDenied, and says that the handler did not run. Handlers of all kinds are guarded;
+	// requests of types without one are refused before. It runs in the event loop, like a Dispatch
+	// handler: it must be quick, must not block or panic, and the loops of a Nexus call it at the
+	// same time.
 	AuthorizeRequest func(peer *ConnectionState, reqType uint8) error
 	// KeyLog gets the secrets of each pair of endpoints, a line each, for "erpc decode" and
 	// dissectors. They open all packets. Default: TLS.KeyLogWriter, if it is set.

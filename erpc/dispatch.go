@@ -1,6 +1,8 @@
 package erpc
 
 import (
+	"errors"
+
 	"github.com/userspace-rpc/erpc/erpc/internal/engine"
 	"github.com/userspace-rpc/erpc/session"
 	"github.com/userspace-rpc/erpc/transport"
@@ -186,6 +188,10 @@ func (r *Rpc) authorized(h ReqHandle) bool {
 	r.stats.RequestsDenied++
 	f := faultOf(ReasonDenied, err.Error())
 	f.Status = CodePermissionDenied.wire()
+	var e *Error
+	if errors.As(err, &e) {
+		f.Details = e.Details
+	}
 	_ = h.respondError(f)
 	return false
 }
