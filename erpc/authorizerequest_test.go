@@ -3,7 +3,9 @@ package erpc_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"slices"
+	"strings"
 	"testing"
 
 	"github.com/userspace-rpc/erpc/erpc"
@@ -31,7 +33,7 @@ func TestAuthorizeRequest(t *testing.T) {
 				t.Errorf("the peer is %+v", peer)
 			}
 			if int(typ) != allowed {
-				return errors.New("not yours")
+				return fmt.Errorf("not %w", &erpc.Error{Text: "yours", Details: []byte("ask")})
 			}
 			return nil
 		}
@@ -66,7 +68,7 @@ func TestAuthorizeRequest(t *testing.T) {
 					var e *erpc.Error
 					if is(t, "a call", err, erpc.ErrRemote, erpc.ErrNotRun); !errors.As(err, &e) ||
 						e.Code != erpc.CodePermissionDenied || e.Reason != erpc.ReasonDenied ||
-						e.Text != "not yours" {
+						e.Text != "not yours" || string(e.Details) != "ask" {
 						t.Errorf("type %d: %+v", typ, e)
 					}
 				}
@@ -100,6 +102,9 @@ func TestAuthorizeRequestNames(t *testing.T) {
 	_, err = ask(t, addr, erpc.Config{TLS: ca.Config("", "spiffe://test/reader")})
 	if is(t, "a reader's call", err, erpc.ErrNotRun); erpc.CodeOf(err) != erpc.CodePermissionDenied {
 		t.Error(err)
+	}
+	if want := "remote: request refused: for writers"; !strings.HasSuffix(err.Error(), want) {
+		t.Errorf("a reader's call: %q, want %q", err, want)
 	}
 }
 

@@ -55,7 +55,7 @@ func (n *Nexus) RegisterBatch(reqType uint8, fn BatchHandler) error {
 	if err := n.mayRegister(reqType, fn == nil); err != nil {
 		return err
 	}
-	n.handlers[reqType] = handlerEntry{mode: batched, batch: uint8(len(n.batches))}
+	n.handlers[reqType].mode, n.handlers[reqType].batch = batched, uint8(len(n.batches))
 	n.batches = append(n.batches, fn)
 	return nil
 }

@@ -109,6 +109,7 @@ type Config struct {
 	// returns is not known. So if responses of a type were large lately, 64 KiB or more, a background
 	// request of that type counts as one before it runs. Without room for that it ends with
 	// ErrExhausted and ErrNotRun, but for one at a time of an address that has less than that.
+	// Nexus.MaxResponse declares it: then no answer is refused after its handler has run.
 	MemoryLimit int64
 	// Shares says what one client's address can have of sessions, workers and memory.
 	Shares Shares
@@ -162,10 +163,11 @@ type Config struct {
 	Authorize func(ctx context.Context, peer ConnectionState) error
 	// AuthorizeRequest decides, per request, whether a peer may have a handler run for this type: nil
 	// means yes. Peer has the value of ReqHandle.State, nil if packets are plain; it must not be
-	// changed. An error is the answer, with its text and CodePermissionDenied, and says that the
-	// handler did not run. Handlers of all kinds are guarded; requests of types without one are
-	// refused before. It runs in the event loop, like a Dispatch handler: it must be quick, must not
-	// block or panic, and the loops of a Nexus call it at the same time.
+	// changed. An error is the answer, with its text, the Details of an *Error, and
+	// CodePermissionDenied, and says that the handler did not run. Handlers of all kinds are guarded;
+	// requests of types without one are refused before. It runs in the event loop, like a Dispatch
+	// handler: it must be quick, must not block or panic, and the loops of a Nexus call it at the
+	// same time.
 	AuthorizeRequest func(peer *ConnectionState, reqType uint8) error
 	// KeyLog gets the secrets of each pair of endpoints, a line each, for "erpc decode" and
 	// dissectors. They open all packets. Default: TLS.KeyLogWriter, if it is set.

@@ -1,6 +1,8 @@
 package erpc
 
 import (
+	"errors"
+
 	"github.com/userspace-rpc/erpc/erpc/internal/engine"
 	"github.com/userspace-rpc/erpc/session"
 	"github.com/userspace-rpc/erpc/transport"
@@ -146,10 +148,13 @@ func (r *Rpc) dispatch(c *engine.Conn, slot uint8) {
 	if r.cfg.AuthorizeRequest != nil && !r.authorized(h) {
 		return
 	}
+	if entry.most != 0 && !r.admit(h, entry) {
+		return
+	}
 	r.stats.RequestsServed++
 	if entry.mode != Dispatch {
 		if entry.mode == Background {
-			r.background(h, entry.fn)
+			r.background(h, entry)
 		} else {
 			r.join(h, entry.batch)
 		}
@@ -160,7 +165,7 @@ func (r *Rpc) dispatch(c *engine.Conn, slot uint8) {
 		h.refuse(ReasonExhausted, "no memory for the request")
 		return
 	}
-	if r.stats.RequestsServed >= r.timeAt {
+	if r.meter != nil && r.meter.sampler.due(typ) {
 		r.timeHandler(entry.fn, h)
 	} else {
 		entry.fn(h)
@@ -183,6 +188,10 @@ func (r *Rpc) authorized(h ReqHandle) bool {
 	r.stats.RequestsDenied++
 	f := faultOf(ReasonDenied, err.Error())
 	f.Status = CodePermissionDenied.wire()
+	var e *Error
+	if errors.As(err, &e) {
+		f.Details = e.Details
+	}
 	_ = h.respondError(f)
 	return false
 }

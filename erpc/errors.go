@@ -104,9 +104,17 @@ func (e *Error) Error() string {
 		}
 		return e.Text
 	case e.Text == "":
-		return "remote: " + e.Reason.String()
+		return "remote: " + e.what()
 	}
-	return "remote: " + e.Reason.String() + ": " + e.Text
+	return "remote: " + e.what() + ": " + e.Text
+}
+
+// what says what the library answered. A request that a peer may not make is no wrong identity.
+func (e *Error) what() string {
+	if e.Reason == ReasonDenied && e.Code == CodePermissionDenied {
+		return "request refused"
+	}
+	return e.Reason.String()
 }
 
 // Is reports whether target is ErrRemote, ErrNotRun if the handler did not run, or an error of e's

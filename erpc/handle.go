@@ -222,7 +222,7 @@ func (s *serverEnd) respond(slot uint8, buf *MsgBuffer) error {
 	err := s.half.Respond(slot, buf, now, r.engine.Out)
 	if r.meter != nil && err == nil {
 		req := s.half.Served(slot)
-		if !r.meter.answers.more(now, stampOf(req.At, req.ReqType), req.Size, n) {
+		if !r.meter.answers.runs.more(0, stampOf(req.At, req.ReqType), req.Size, n) {
 			r.meterAnswer(req, n)
 		}
 	}
@@ -244,6 +244,9 @@ func (s *serverEnd) respondError(slot uint8, num uint64, f *wire.Error) error {
 // alloc returns a buffer of n bytes for the response to the request in slot, which counts before it
 // is there.
 func (s *serverEnd) alloc(slot uint8, n int) (*MsgBuffer, error) {
+	if b := s.half.Reserved(slot, n); b != nil {
+		return b, nil
+	}
 	size := s.rpc.pool.Footprint(n)
 	if why := s.half.Make(slot, size); why != session.Granted {
 		return nil, memoryError(why)

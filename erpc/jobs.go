@@ -54,6 +54,8 @@ type job struct {
 	// Bytes that are charged to the quota for the response. They count until the request is answered,
 	// also those of buffers that the handler frees.
 	made     int
+	most     int             // bytes of a response as declared; 0 if it is not
+	buffer   *MsgBuffer      // for such a response, until the handler takes it
 	spare    int             // of them those without a buffer
 	refused  int             // buffers that it did not get
 	ventured bool            // it runs without what its response may take
@@ -136,8 +138,8 @@ func (j *job) Run() {
 		h.refuse(why, text)
 		return
 	}
-	if n := j.lately.Load(); n > 0 && !j.reserve(int(n)) {
-		h.refuse(ReasonExhausted, j.kept.String())
+	if !j.admitted() {
+		h.refuse(ReasonExhausted, notAdmitted(j.kept))
 		return
 	}
 	returned := false
@@ -219,6 +221,7 @@ func (t *jobTable) put(j *job) {
 	j.handle, j.req, j.resp, j.fn, j.fault = ReqHandle{}, nil, nil, nil, wire.Error{}
 	j.quota, j.work, j.lately = nil, nil, nil
 	j.made, j.spare, j.refused, j.kept, j.ventured = 0, 0, 0, session.Granted, false
+	j.most, j.buffer = 0, nil
 	j.timed, j.began, j.took = false, 0, 0
 	j.cancelled.Store(false)
 	t.free = append(t.free, j)
@@ -226,7 +229,7 @@ func (t *jobTable) put(j *job) {
 }
 
 // background hands a request to the executor.
-func (r *Rpc) background(h ReqHandle, fn Handler) {
+func (r *Rpc) background(h ReqHandle, entry *handlerEntry) {
 	q, quotas := h.s.conn.Quota(), r.engine.Quotas()
 	if !quotas.MayWork(q, r.jobs.running, r.cfg.MaxBackground) {
 		r.refuseWork(h, r.jobs.running < r.cfg.MaxBackground)
@@ -240,7 +243,8 @@ func (r *Rpc) background(h ReqHandle, fn Handler) {
 	j, gen := r.jobs.take()
 	h.job = j
 	h.bits |= uint64(gen) << genShift
-	j.handle, j.req, j.fn, j.quota = h, buf, fn, q
+	j.handle, j.req, j.fn, j.quota = h, buf, entry.fn, q
+	j.promise(int(entry.most))
 	j.lately = &r.nexus.lately[h.Type()]
 	j.work, _ = q.Owner.(*addrWork)
 	j.deadline = h.s.half.Deadline(h.slot())
@@ -307,14 +311,14 @@ func (r *Rpc) finishJob(j *job) {
 	if j.began != 0 && r.meter != nil {
 		r.meter.server(h.Type()).Handler.Add(int64(j.took))
 	}
-	if j.made|j.refused|int(j.kept) != 0 || j.ventured {
+	if j.made|j.refused|int(j.kept)|j.most != 0 || j.ventured {
 		r.tally(j)
 	}
 	if h.s.conn.Open() && h.s.half.Handling(h.slot(), h.reqNum) {
 		if j.resp == nil {
 			_ = h.s.respondError(h.slot(), h.reqNum, &j.fault)
 		} else if err := h.Respond(j.resp); err != nil {
-			_ = h.fail(reasonOf(err), "")
+			_ = h.fail(reasonOf(err), refusalOf(err))
 			j.resp.Free()
 		}
 	} else if j.resp != nil {

@@ -193,6 +193,9 @@ func (r *Rpc) tick() {
 	if r.engine.Scarce() {
 		r.trim()
 	}
+	if r.meter != nil {
+		r.meter.refresh(r.engine.Now())
+	}
 	r.published.publish(r)
 }
 
@@ -390,6 +393,9 @@ func (r *Rpc) finish() {
 		if late = r.leaving.Sub(e.Now()); late < slowPass {
 			late = 0
 		}
+	}
+	if r.meter != nil {
+		r.meter.answers.leave(r.leaving)
 	}
 	e.Out.Finish(late)
 }

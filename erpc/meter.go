@@ -19,22 +19,17 @@ type CallStats struct {
 	Ended    [NumCodes]uint64 // by code: those that ended at a client, or that a server answered
 	Requests uint64           // bytes of the requests of those that ended
 	Answers  uint64           // bytes of their responses
-	// Latency, in ns: at a client from EnqueueRequest to the continuation, at a server from the last
-	// packet of the request to the response. Times are those of the passes of the loop, so that of
-	// an inline handler is 0 here.
+	// Latency, in ns: at a client from EnqueueRequest to the continuation, in times of the passes of
+	// the loop; at a server from the last packet of the request until the response leaves, with the
+	// other responses of the pass.
 	Latency Histogram
-	// Handler, in ns: how long handlers at a server took to answer, on the clock itself. Those that
-	// run inside the loop are sampled, see HandlerSample; batches are timed as a whole, and each
-	// counts once.
+	// Handler, in ns: how long handlers at a server took to answer, on the clock itself. Of those that
+	// run inside the loop some are timed, chosen at random, and each counts for those before it that
+	// were not: so Count is that of all but the last few, and Sum has no bias. Types with less than a
+	// request in HandlerEvery, times the number of types, are timed each time. Batches are timed as a
+	// whole, and each counts once.
 	Handler Histogram
 }
-
-// How inline handlers are sampled: a loop times one of HandlerSample requests or more, and one in
-// HandlerEvery at most. Looking at the clock takes as long as the handler of a small request.
-const (
-	HandlerSample = 16
-	HandlerEvery  = 50 * time.Microsecond
-)
 
 // Count returns how many calls ended, with whatever code.
 func (c *CallStats) Count() (n uint64) {
@@ -56,11 +51,13 @@ type TypeStats struct {
 //
 // Counting a call of the common case is four additions to memory that is in the cache, and no look
 // at the clock. Calls that begin in one pass and end in one have the same latency. So they come in
-// runs, and the histogram of latencies gets a run as a whole.
+// runs, and the histogram of latencies gets a run as a whole. At a server those of a run leave
+// together, and the loop looks at the clock then.
 type meter struct {
-	calls, answers runs        // at this client, of this server
-	started        [256]uint64 // calls by type
-	timedAt        Time        // the pass in which an inline handler was timed last
+	calls   runs        // at this client
+	answers answers     // of this server
+	started [256]uint64 // calls by type
+	sampler sampler     // of handlers in the loop
 
 	client [MaxReqType + 1]*CallStats
 	served [MaxReqType + 1]*CallStats
@@ -76,18 +73,19 @@ func sinceStamp(now Time, stamp uint64) time.Duration {
 	return time.Duration(uint64(now)<<8-stamp&^0xFF) >> 8
 }
 
-// run sums up calls that ended one after the other, with a response, the same type and the same
-// latency.
+// run sums up calls that ended one after the other, with the same type and the same latency, and
+// with a response. Answers with errors are runs of their own.
 type run struct {
 	key                  uint64 // now<<8 - stamp, which only calls of one type and latency have
 	n, requests, answers uint64
 	stats                *CallStats // of the type; nil before the first run
 	took                 time.Duration
-	_                    [2]uint64 // it fills a cache line
+	code                 uint8
+	_                    [15]uint8 // it fills a cache line
 }
 
-// noKey is that of no call.
-const noKey = 1 << 63
+// noKey is that of no call: its type would be 255.
+const noKey = 1
 
 // runs are those of types with the same lowest bits. So calls of some types in turns keep their
 // runs.
@@ -134,7 +132,7 @@ func (r *run) fold() {
 	if r.n == 0 {
 		return
 	}
-	r.stats.Ended[CodeOK] += r.n
+	r.stats.Ended[r.code] += r.n
 	r.stats.Requests += r.requests
 	r.stats.Answers += r.answers
 	r.stats.Latency.addSame(int64(r.took), r.n)
@@ -155,39 +153,62 @@ func (m *meter) server(typ uint8) *CallStats {
 	return m.served[typ]
 }
 
-// untimed is Rpc.timeAt while no handler is to be timed.
-const untimed = 1<<64 - 1
+// answers sums up the requests that a server has answered, until the answers leave.
+type answers struct {
+	runs
+	ended []run // they wait for the others; it does not grow
+}
+
+// newAnswers has room for the types of a burst.
+func newAnswers() answers { return answers{newRuns(), make([]run, 0, 64)} }
+
+// leave counts the answers, which leave now.
+func (a *answers) leave(now Time) {
+	for i := range a.runs {
+		a.runs[i].leave(now)
+	}
+	for i := range a.ended {
+		a.ended[i].leave(now)
+	}
+	a.ended = a.ended[:0]
+}
+
+// leave is fold for a run of answers, whose key is that of time 0.
+func (r *run) leave(now Time) {
+	if r.n > 0 {
+		r.took = sinceStamp(now, -r.key)
+		r.fold()
+	}
+}
 
 // startMeter makes the meter if there is none.
 func (r *Rpc) startMeter() {
 	if r.meter == nil {
-		r.meter = &meter{calls: newRuns(), answers: newRuns()}
-		r.timeAt = r.stats.RequestsServed + HandlerSample
+		r.meter = &meter{calls: newRuns(), answers: newAnswers()}
+		r.meter.sampler.init(r.cfg.Simulation.Seed, r.number)
 	}
 }
 
-// timeHandler runs an inline handler and times it, unless one was timed just before.
+// timeHandler runs an inline handler and times it.
 //
 //go:noinline
 func (r *Rpc) timeHandler(fn Handler, h ReqHandle) {
-	m := r.meter
-	r.timeAt = r.stats.RequestsServed + HandlerSample
-	if m.timedAt != 0 && r.engine.Now().Sub(m.timedAt) < HandlerEvery {
-		fn(h)
-		return
-	}
-	m.timedAt = r.engine.Now()
-	from := r.readClock()
+	m, pass, from := r.meter, r.engine.Now(), r.readClock()
+	weight := m.sampler.next(h.Type(), from)
 	fn(h)
-	m.server(h.Type()).Handler.Add(int64(r.readClock().Sub(from)))
+	took := r.readClock().Sub(from)
+	m.sampler.timed(pass, took)
+	m.sampler.gaps[h.Type()].last = took
+	m.server(h.Type()).Handler.addSame(int64(took), weight)
 }
 
 // meterBatch runs a batch of n requests and times it.
 func (r *Rpc) meterBatch(b *batch, n int) {
-	typ := b.given[0].Type()
-	from := r.readClock()
+	typ, pass, from := b.given[0].Type(), r.engine.Now(), r.readClock()
 	b.fn(b.given[:n:n])
-	r.meter.server(typ).Handler.Add(int64(r.readClock().Sub(from)))
+	took := r.readClock().Sub(from)
+	r.meter.sampler.timed(pass, took)
+	r.meter.server(typ).Handler.Add(int64(took))
 }
 
 // traceStart notes the trace of a request at place i, with the meter that it needs. It returns the
@@ -251,14 +272,32 @@ func (r *Rpc) meterEnd(c *call, resp *MsgBuffer, err error) {
 	st.Latency.Add(int64(sinceStamp(r.engine.Now(), c.stamp)))
 }
 
-// meterAnswer notes the answer of n bytes to a request.
+// meterAnswer notes the answer of n bytes to a request, which does not belong to the run at hand.
 //
 //go:noinline
 func (r *Rpc) meterAnswer(req session.Served, n int) {
-	if req.ReqType <= MaxReqType {
-		st := r.meter.server(req.ReqType)
-		r.meter.answers.begin(st, r.engine.Now(), stampOf(req.At, req.ReqType), req.Size, n)
+	if req.ReqType > MaxReqType {
+		return
 	}
+	stamp, a := stampOf(req.At, req.ReqType), r.roomForRun()
+	last := &a.runs[stamp%4]
+	if last.n > 0 {
+		a.ended = append(a.ended, *last)
+	}
+	*last = run{
+		key: -stamp, n: 1, requests: uint64(req.Size), answers: uint64(n),
+		stats: r.meter.server(req.ReqType),
+	}
+}
+
+// roomForRun returns the answers, with room for one more run that has ended. If there are many,
+// they count as if they left now.
+func (r *Rpc) roomForRun() *answers {
+	a := &r.meter.answers
+	if len(a.ended) == cap(a.ended) {
+		a.leave(r.readClock())
+	}
+	return a
 }
 
 // meterError notes that the request in a slot is answered with an error.
@@ -267,10 +306,11 @@ func (r *Rpc) meterError(s *serverEnd, slot uint8, code Code) {
 	if req.ReqType > MaxReqType || int(code) >= NumCodes {
 		return
 	}
-	st := r.meter.server(req.ReqType)
-	st.Ended[code]++
-	st.Requests += uint64(req.Size)
-	st.Latency.Add(int64(r.engine.Now().Sub(req.At)))
+	a := r.roomForRun()
+	a.ended = append(a.ended, run{
+		key: -stampOf(req.At, req.ReqType), n: 1, requests: uint64(req.Size), code: uint8(code),
+		stats: r.meter.server(req.ReqType),
+	})
 }
 
 // blind notes that the loop did not look for packets for a while.
@@ -282,12 +322,14 @@ func (r *Rpc) blind(gap time.Duration) {
 	if r.recorder != nil {
 		r.recorder.AddBlind(int64(r.engine.Now()), gap)
 	}
+	if r.meter != nil {
+		r.meter.explain(r.polledAt, r.engine.Now())
+	}
 }
 
 // types returns copies of what the meter counted, by type.
 func (m *meter) types() (list []TypeStats) {
-	m.calls.fold()
-	m.answers.fold()
+	m.calls.fold() // answers that have not left do not count yet
 	for t := range m.client {
 		if n := m.started[t]; n > 0 {
 			m.calling(uint8(t)).Started = n

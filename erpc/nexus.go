@@ -35,6 +35,7 @@ type handlerEntry struct {
 	fn    Handler // nil for batches
 	mode  Mode
 	batch uint8 // place in Nexus.batches if mode is batched
+	most  int32 // bytes of a response, see Nexus.MaxResponse; 0 if that is not declared
 }
 
 func (e *handlerEntry) registered() bool { return e.fn != nil || e.mode == batched }
@@ -74,7 +75,7 @@ func (n *Nexus) Register(reqType uint8, mode Mode, fn Handler) error {
 	if err := n.mayRegister(reqType, fn == nil || mode > Background); err != nil {
 		return err
 	}
-	n.handlers[reqType] = handlerEntry{fn: fn, mode: mode}
+	n.handlers[reqType].fn, n.handlers[reqType].mode = fn, mode
 	return nil
 }
 
@@ -94,6 +95,37 @@ func (n *Nexus) mayRegister(reqType uint8, bad bool) error {
 		return fmt.Errorf("erpc: register %d: %w", reqType,
 			&ConfigError{"Handler", "is registered already: one type has one handler"})
 	}
+	return nil
+}
+
+// MaxResponse declares that responses to requests of reqType have up to so many bytes. Then a
+// request of the type runs only with memory for such a response, within Config.MemoryLimit and
+// Shares, from the first request on. The others are refused before they run, with an error that
+// matches ErrExhausted and ErrNotRun. A response may be larger: it counts as it is then, and
+// without memory for it the call ends with ErrExhausted after its handler has run. So it is for
+// types whose responses are large, of 64 KiB or more, and about alike.
+//
+// It comes before the first Rpc, before or after the handler is registered. Errors: ErrReqType, a
+// *ConfigError.
+func (n *Nexus) MaxResponse(reqType uint8, bytes int) error {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	limit := n.memory.Budget().Limit()
+	bad := func(problem string, args ...any) error {
+		return fmt.Errorf("erpc: responses of %d: %w", reqType,
+			&ConfigError{"MaxResponse", fmt.Sprintf(problem, args...)})
+	}
+	switch {
+	case reqType > MaxReqType:
+		return fmt.Errorf("erpc: responses of %d: %w", reqType, ErrReqType)
+	case n.frozen:
+		return bad("comes after the first Rpc: declare it before")
+	case bytes < 0 || bytes > n.cfg.MaxMessage:
+		return bad("is %d, must be 0 to MaxMessage, %d", bytes, n.cfg.MaxMessage)
+	case int64(bytes) > limit/2:
+		return bad("is %d, more than half of MemoryLimit, %d", bytes, limit)
+	}
+	n.handlers[reqType].most = int32(bytes)
 	return nil
 }
 

@@ -88,7 +88,6 @@ type Rpc struct {
 	batches  batchTable
 	after    callTimers
 	refusals [256]wire.Code // per request type: why it is refused
-	timeAt   uint64         // from that many requests served on, the next inline handler is timed
 	meter    *meter         // counts by request type; nil until somebody asks for a snapshot
 	stats    Stats          // what the engine does not count
 
@@ -150,7 +149,7 @@ func (n *Nexus) newRpc(c *claim) (*Rpc, error) {
 	if err != nil {
 		return nil, err
 	}
-	r.pool, r.timeAt = pool, untimed
+	r.pool = pool
 	r.jobs.exec = n.cfg.Simulation.Executor
 	if r.jobs.exec == nil {
 		r.jobs.pool = n.workers()

@@ -137,6 +137,12 @@ func (s *Server) HandleInline(reqType uint8, fn Handler) error {
 	return s.nexus.Register(reqType, Dispatch, fn)
 }
 
+// MaxResponse declares how large responses to requests of reqType are at most: requests for whose
+// responses there is no memory do not run. See Nexus.MaxResponse.
+func (s *Server) MaxResponse(reqType uint8, bytes int) error {
+	return s.nexus.MaxResponse(reqType, bytes)
+}
+
 // Serve runs the event loop of tr, which it owns, until Shutdown or Close, and then
 // returns ErrClosed. Call it once per transport, each in its own goroutine: a second time it gives
 // ErrTransportInUse, and the first goes on.

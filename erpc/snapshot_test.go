@@ -45,8 +45,7 @@ func TestSnapshotCounts(t *testing.T) {
 				s.Stats.RxPackets)
 		}
 	}
-	w.p.tick = erpc.Time(erpc.HandlerEvery / erpc.HandlerSample)
-	const n = 3 * erpc.HandlerSample
+	const n = 48
 	for range n {
 		w.rpc(t)
 	}
@@ -57,7 +56,7 @@ func TestSnapshotCounts(t *testing.T) {
 	}
 	s := one(t, w.p.snap(w.p.server), 1)
 	if k := s.Server; s.Client != nil || k.Ended[erpc.CodeOK] != n || k.Requests != 32*n ||
-		k.Answers != 100*n || k.Latency.Count != n || k.Handler.Count != 3 {
+		k.Answers != 100*n || k.Latency.Count != n || k.Handler.Count != n {
 		t.Errorf("server: %+v", k)
 	}
 	snap := w.p.snap(w.p.client)
@@ -159,22 +158,6 @@ func TestSnapshotBefore(t *testing.T) {
 	}
 	req.Free()
 	p.close()
-}
-
-// TestHandlerEvery: however fast requests come, a handler is timed no more often than that.
-func TestHandlerEvery(t *testing.T) {
-	w := newStepper(t, erpc.Config{}, 32, 32)
-	w.p.tick = 1
-	w.p.snap(w.p.server)
-	for range 20 * erpc.HandlerSample {
-		w.rpc(t)
-	}
-	if k := one(t, w.p.snap(w.p.server), 1).Server; k.Handler.Count != 1 {
-		t.Errorf("%d handlers of %d were timed, want 1", k.Handler.Count, k.Count())
-	}
-	w.req.Free()
-	w.resp.Free()
-	w.p.close()
 }
 
 // TestSnapshotErrors: errors are counted by their codes, at both sides.

@@ -26,10 +26,12 @@ var (
 	CallsStarted = &Metric{"calls.started", "Calls that clients started.", "{call}", Counter,
 		[]string{"type"}}
 	CallLatency = &Metric{"call.latency", "Time of calls: at a client until the response is here, " +
-		"at a server from the last packet of the request to the response.", "s", Durations,
+		"at a server from the last packet of the request until the response leaves.", "s", Durations,
 		[]string{"side", "type"}}
 	HandlerTime = &Metric{"handler.time", "Time until handlers have answered. Of those that run " +
-		"inside a loop one in 16 is timed, at most one in 50 us.", "s", Durations, []string{"type"}}
+		"inside a loop about one in 50 us is timed, chosen at random, and counts for those that are " +
+		"not: count and sum are those of all. Each batch counts once.", "s", Durations,
+		[]string{"type"}}
 	CallBytes = &Metric{"call.bytes", "Bytes of requests and responses of calls that ended.", "By",
 		Counter, []string{"side", "type", "message"}}
 

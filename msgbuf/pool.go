@@ -191,6 +191,19 @@ func (p *Pool) Footprint(n int) int {
 	return int(p.classes[p.classOf(n)%maxClasses].chunk)
 }
 
+// Shrink returns a buffer of size n, which is not more than fits in b: a smaller one in place of b
+// if there is one that takes less memory, else b itself. The caller owns b, of this pool.
+func (p *Pool) Shrink(b *Buffer, n int) *Buffer {
+	if p.Footprint(n) < b.Footprint() {
+		if small, err := p.Alloc(n); err == nil {
+			b.Free()
+			return small
+		}
+	}
+	b.SetSize(n)
+	return b
+}
+
 // Trim returns to the system all memory in which no buffer is in use.
 func (p *Pool) Trim() {
 	if p.cfg.Shared {

@@ -109,7 +109,7 @@ func (s *Server) charge(n int) Refusal {
 
 // count counts n bytes, or says why they must not be.
 func (s *Server) count(n int) Refusal {
-	if s.kept+n > s.mem.quota {
+	if s.kept+s.due+n > s.mem.quota {
 		return QuotaUsed
 	}
 	why := s.acct.take(n)
@@ -156,11 +156,73 @@ func (s *Server) Unmake(slot uint8, n int) {
 	}
 }
 
-// unmake stops counting what the slot's handler has made.
+// unmake stops counting what the slot's handler has made, and frees what is reserved for it.
 func (s *Server) unmake(sl *serverSlot) {
-	if sl.rare != nil && sl.rare.made != 0 {
-		s.uncount(sl.rare.made)
-		sl.rare.made = 0
+	r := sl.rare
+	if r == nil {
+		return
+	}
+	if r.made != 0 {
+		s.uncount(r.made)
+		r.made = 0
+	}
+	if r.reserve != nil {
+		r.reserve.Free()
+		r.reserve = nil
+	}
+}
+
+// Reserve takes a buffer for a response of n bytes to the slot's request, whose handler is about to
+// run, or says why it must not run. It counts as one that Make has counted.
+func (s *Server) Reserve(slot uint8, n int) Refusal {
+	size := s.pool.Footprint(n)
+	if size <= smallBuffer {
+		return Granted
+	}
+	if why := s.Make(slot, size); why != Granted {
+		return why
+	}
+	b, err := s.pool.Alloc(n)
+	if err != nil {
+		s.Unmake(slot, size)
+		s.stats.NoMemory++
+		return NotKept
+	}
+	s.slots[slot].more().reserve = b
+	return Granted
+}
+
+// Reserved returns a buffer of n bytes from what is reserved for the slot's response, nil if there
+// is none as large: then nothing is reserved any more. The caller owns it.
+func (s *Server) Reserved(slot uint8, n int) *msgbuf.Buffer {
+	r := s.slots[slot].rare
+	if r == nil || r.reserve == nil {
+		return nil
+	}
+	b := r.reserve
+	r.reserve = nil
+	if n > b.MaxSize() {
+		s.Unmake(slot, b.Footprint())
+		b.Free()
+		return nil
+	}
+	return s.pool.Shrink(b, n)
+}
+
+// MayPromise says whether Promise may come, or why the handler must not run.
+func (s *Server) MayPromise(n int) Refusal {
+	if s.acct != nil && n > smallBuffer && s.kept+s.due+n > s.mem.quota {
+		s.stats.NoMemory++
+		return QuotaUsed
+	}
+	return Granted
+}
+
+// Promise has n bytes of the session's quota wait for the response to a request whose handler runs
+// elsewhere. Just before the response comes they are given back, as -n.
+func (s *Server) Promise(n int) {
+	if n > smallBuffer || n < -smallBuffer {
+		s.due += n
 	}
 }
 

@@ -315,7 +315,7 @@ func (s *Server) sendError(sl *serverSlot, pkt uint32, now monotime.Time, out *O
 }
 
 func (s *Server) freeRequest(sl *serverSlot) {
-	if sl.req != nil || sl.rare != nil && (sl.rare.held.sv != nil || sl.rare.made != 0) {
+	if sl.req != nil || sl.rare != nil && sl.rare.holds() {
 		s.dropRequest(sl)
 	}
 }

@@ -86,6 +86,7 @@ type Server struct {
 	mem  *Memory  // nil if memory is not counted
 	acct *Account // of the peer
 	kept int      // bytes of the slots' buffers that count
+	due  int      // bytes that Promise has promised
 }
 
 // ServerHot is how many bytes from the start of a Server on a small RPC touches.
@@ -397,6 +398,13 @@ type rareSlot struct {
 
 	held held // of a slot whose memory waits for its client
 	made int  // bytes of buffers that the handler has for its response, which count; see Make
+	// The buffer of Reserve, until the handler takes it. It is among made.
+	reserve *msgbuf.Buffer
+}
+
+// holds reports whether there is something to give back.
+func (r *rareSlot) holds() bool {
+	return r.held.sv != nil || r.made != 0 || r.reserve != nil
 }
 
 // more returns what few slots need.

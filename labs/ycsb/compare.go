@@ -127,11 +127,19 @@ func (c *cell) sum(base *cell) {
 		cpu = append(cpu, float64(r.CPU())/1e3)
 		p50 = append(p50, float64(r.Quantile(0.5))/1e3)
 		p99 = append(p99, float64(r.Quantile(0.99))/1e3)
-		ratio = append(ratio, r.Rate()/b.Rate())
+		ratio = append(ratio, part(r.Rate(), b.Rate()))
 		cpuRatio = append(cpuRatio, float64(r.CPU())/float64(max(b.CPU(), 1)))
 	}
 	c.Rate, c.CPU, c.P50, c.P99 = median(rate)[0], median(cpu)[0], median(p50)[0], median(p99)[0]
 	c.Ratio, c.CPURatio = median(ratio), median(cpuRatio)
+}
+
+// part returns a ratio, 0 to a base that did nothing.
+func part(rate, base float64) float64 {
+	if base == 0 {
+		return 0
+	}
+	return rate / base
 }
 
 // median returns the median, the least and the most.

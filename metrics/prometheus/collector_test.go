@@ -105,7 +105,7 @@ func TestCollect(t *testing.T) {
 		"erpc_calls_total client inline OK": 32, "erpc_calls_total server inline OK": 32,
 		"erpc_calls_total client fail NOT_FOUND": 2, "erpc_calls_total server fail NOT_FOUND": 2,
 		"erpc_calls_started_total fail": 2, "erpc_call_latency_seconds client echo": 5,
-		"erpc_call_bytes_total server echo request": 20, "erpc_handler_time_seconds inline": 2,
+		"erpc_call_bytes_total server echo request": 20, "erpc_handler_time_seconds inline": 32,
 		"erpc_handler_time_seconds echo": 5, "erpc_sessions": 2, "erpc_late": 0,
 	} {
 		if v, ok := got[k]; !ok || v != want {

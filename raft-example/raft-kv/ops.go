@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"maps"
 	"slices"
 	"sort"
@@ -164,19 +165,27 @@ func (c *statusCmd) Run(e *cli.Env) error {
 				Replicas []report `json:"replicas"`
 			}{list})
 		}
-		w := tabwriter.NewWriter(e.Out, 0, 0, 2, ' ', 0)
-		fmt.Fprintln(w, "replica\taddress\tstate\tterm\tleader\tapplied\tlog\tkeys\tdurable\tmembers")
-		for _, s := range list {
-			if s.ID == 0 {
-				fmt.Fprintf(w, "?\t%s\t%s\n", s.Addr, s.Err)
-				continue
-			}
-			fmt.Fprintf(w, "%d\t%s\t%s\t%d\t%d\t%d\t%d to %d\t%d\t%v\t%s\n", s.ID, s.Addr,
-				strings.TrimPrefix(s.State, "State"), s.Term, s.Leader,
-				s.Applied, s.First, s.Last, s.Keys, s.Durable, memberText(s.Members))
-		}
-		return w.Flush()
+		_, err = io.WriteString(e.Out, statusText(list))
+		return err
 	})
+}
+
+// statusText is the table of what replicas say. Its texts are theirs.
+func statusText(list []report) string {
+	var text strings.Builder
+	w := tabwriter.NewWriter(&text, 0, 0, 2, ' ', 0)
+	fmt.Fprintln(w, "replica\taddress\tstate\tterm\tleader\tapplied\tlog\tkeys\tdurable\tmembers")
+	for _, s := range list {
+		if s.ID == 0 {
+			fmt.Fprintf(w, "?\t%s\t%s\n", s.Addr, s.Err)
+			continue
+		}
+		fmt.Fprintf(w, "%d\t%s\t%s\t%d\t%d\t%d\t%d to %d\t%d\t%v\t%s\n", s.ID, s.Addr,
+			strings.TrimPrefix(s.State, "State"), s.Term, s.Leader,
+			s.Applied, s.First, s.Last, s.Keys, s.Durable, memberText(s.Members))
+	}
+	_ = w.Flush() // a Builder takes all
+	return cli.Visible(text.String())
 }
 
 func memberText(m map[uint64]string) string {

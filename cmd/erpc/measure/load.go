@@ -22,7 +22,8 @@ type Shape struct {
 	arg     uint32 // first four bytes of a request of another type
 }
 
-// sampleEvery is the share of RPCs whose latency is recorded under load.
+// sampleEvery is the share of RPCs whose latency is recorded under load. Which ones these are is
+// random: windows and sessions have periods.
 const sampleEvery = 16
 
 // load keeps a window of RPCs in flight on one Rpc: each ended one starts the next.
@@ -42,6 +43,7 @@ type load struct {
 
 	now    monotime.Time // the clock, read at most once per pass; the loop's owner sets it to 0
 	every  uint64
+	gaps   uint64 // the state of random skips
 	skip   uint64 // RPCs until the next one whose latency is recorded
 	hist   *hdrhistogram.Histogram
 	begun  monotime.Time
@@ -109,7 +111,7 @@ func (l *load) begin(keepLatency bool) {
 	if !keepLatency {
 		l.hist.Reset()
 	}
-	l.done, l.errs, l.stopping, l.now, l.skip = 0, 0, false, 0, l.every
+	l.done, l.errs, l.stopping, l.now, l.skip = 0, 0, false, 0, l.gap()
 	l.marks, l.due = l.marks[:0], l.pace
 	l.begun = l.clock()
 	l.lastAt = l.begun
@@ -157,7 +159,7 @@ func (l *load) session(i uint32) *erpc.Session {
 	}
 	next := &l.ahead[l.rng%uint64(len(l.ahead))]
 	s := *next
-	l.rng = l.rng*6364136223846793005 + 1442695040888963407 // Knuth's MMIX
+	l.rng = mmix(l.rng)
 	*next = l.sessions[(l.rng>>32)*uint64(len(l.sessions))>>32]
 	(*next).Prefetch()
 	if s == nil { // the first ones
@@ -181,7 +183,7 @@ func (l *load) onDone(c erpc.Completion) {
 		l.done++
 		l.lastAt = now
 		if l.skip--; l.skip == 0 {
-			l.skip = l.every
+			l.skip = l.gap()
 			took := now.Sub(l.ops[c.Tag].started)
 			_ = l.hist.RecordValue(max(1, int64(took))) // beyond a minute: not recorded
 		}
@@ -191,6 +193,15 @@ func (l *load) onDone(c erpc.Completion) {
 		l.start()
 	}
 }
+
+// gap draws the RPCs until the next one whose latency is recorded: l.every on average.
+func (l *load) gap() uint64 {
+	l.gaps = mmix(l.gaps)
+	return 1 + (l.gaps>>32)*(2*l.every-1)>>32
+}
+
+// mmix is the next state of Knuth's MMIX generator. Its upper half is random enough.
+func mmix(state uint64) uint64 { return state*6364136223846793005 + 1442695040888963407 }
 
 // free closes the sessions, which ends what is in flight, and frees the buffers.
 func (l *load) free() {

@@ -177,3 +177,28 @@ func TestTuneProcessors(t *testing.T) {
 		}
 	}
 }
+
+// TestSampledOps: under load the RPCs whose latency is recorded are one in sampleEvery, and over
+// time each place of any window and each session in turn is among them.
+func TestSampledOps(t *testing.T) {
+	const samples = 10_000
+	for _, period := range []uint64{2, 16, 64, 256} {
+		l := load{every: sampleEvery}
+		seen, at := map[uint64]int{}, uint64(0)
+		for range samples {
+			at += l.gap()
+			seen[at%period]++
+		}
+		if mean := float64(at) / samples; mean < 0.97*sampleEvery || mean > 1.03*sampleEvery {
+			t.Errorf("one in %.1f is recorded", mean)
+		}
+		for place := range period {
+			if n := seen[place]; n < samples/int(period)/2 || n > samples/int(period)*2 {
+				t.Errorf("place %d of %d is recorded %d times of %d", place, period, n, samples)
+			}
+		}
+	}
+	if l := (load{every: 1}); l.gap() != 1 || l.gap() != 1 {
+		t.Error("not each one is recorded")
+	}
+}

@@ -7,6 +7,8 @@ import (
 	"fmt"
 	"strings"
 	"time"
+	"unicode"
+	"unicode/utf8"
 
 	"github.com/userspace-rpc/erpc/internal/monotime"
 	"github.com/userspace-rpc/erpc/security"
@@ -433,10 +435,10 @@ func (e *Engine) abandonHandshake(s *Conn) {
 // maxRefusal is the size of the longest text in a refusal, bytes.
 const maxRefusal = 200
 
-// refusalError makes an error of a refusal, with the text behind its body.
+// refusalError makes an error of a refusal, with what can be seen of the text behind its body.
 func refusalError(r *wire.Refuse, err error, text []byte) error {
 	clean := strings.Map(func(c rune) rune {
-		if c < ' ' || c > '~' {
+		if !unicode.IsGraphic(c) || c == utf8.RuneError {
 			return -1
 		}
 		return c

@@ -39,8 +39,13 @@ func (r *Result) sum(workers []*worker) {
 // Ops is how many operations were answered.
 func (r *Result) Ops() int64 { return r.Counts.Done + r.Counts.Bad() }
 
-// Rate is the operations per second.
-func (r *Result) Rate() float64 { return float64(r.Ops()) / r.Took.Seconds() }
+// Rate is the operations per second, 0 if it took no time.
+func (r *Result) Rate() float64 {
+	if r.Took <= 0 {
+		return 0
+	}
+	return float64(r.Ops()) / r.Took.Seconds()
+}
 
 // CPU is the CPU time per operation of both sides, as far as known.
 func (r *Result) CPU() time.Duration {

@@ -2,10 +2,13 @@ package run_test
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"sync/atomic"
 	"testing"
 	"time"
+
+	"github.com/HdrHistogram/hdrhistogram-go"
 
 	"github.com/userspace-rpc/erpc/labs/ycsb/peer"
 	"github.com/userspace-rpc/erpc/labs/ycsb/run"
@@ -66,6 +69,15 @@ func do(t *testing.T, s run.Spec, name, addr string) *run.Result {
 }
 
 // TestPeersAndStores: each workload over each peer and on each store, all answers right.
+// TestResultOfNothing: a run in which nothing was done is an object too.
+func TestResultOfNothing(t *testing.T) {
+	r := run.Result{Hists: [ycsb.Ops]*hdrhistogram.Histogram{run.NewHist()}}
+	text, err := json.Marshal(&r)
+	if err != nil || !json.Valid(text) {
+		t.Errorf("%s, %v", text, err)
+	}
+}
+
 func TestPeersAndStores(t *testing.T) {
 	for _, kind := range store.Kinds {
 		for _, name := range peer.Names {
