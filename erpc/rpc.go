@@ -174,6 +174,10 @@ func (n *Nexus) newRpc(c *claim) (*Rpc, error) {
 		Mode: idle.Mode(r.cfg.Wait), SpinFor: r.cfg.SpinFor, Locked: r.cfg.LockThread,
 	})
 	loops.Add(1)
+	if t, ok := tr.(interface{ Refused() []string }); ok && len(t.Refused()) > 0 {
+		r.cfg.Logger.Warn("the system refuses what the transport asks for: it does without",
+			"transport", caps.Name, "refused", t.Refused(), "mtu", caps.MTU)
+	}
 	return r, nil
 }
 

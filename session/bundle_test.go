@@ -387,7 +387,7 @@ func TestBundleKept(t *testing.T) {
 }
 
 // TestBundleNarrows: when the packets of one session become smaller, the bundles of its link
-// become smaller at both ends.
+// become smaller at both ends, and larger again with its packets.
 func TestBundleNarrows(t *testing.T) {
 	p := rigParams
 	p.PerPacket = 4000
@@ -412,6 +412,19 @@ func TestBundleNarrows(t *testing.T) {
 	for _, op := range ops {
 		giveBack(op)
 	}
+	r.cl.RaiseCut(5000)
+	op := r.op(3, 100, 100)
+	if err := r.cl.Start(op, 0, r.now, r.cout); err != nil {
+		t.Fatal(err)
+	}
+	r.takeClient()
+	r.pump(func(uint8) int { return 100 })
+	for i, l := range r.links {
+		if l.limit != 4000+wire.HeaderSize {
+			t.Errorf("end %d has bundles of up to %d bytes once the path carries more", i, l.limit)
+		}
+	}
+	giveBack(op)
 	r.noLeak()
 }
 

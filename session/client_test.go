@@ -288,7 +288,7 @@ func TestSuspectPath(t *testing.T) {
 	for r.cl.NextSize() != 0 {
 		r.cl.LowerCut(r.cl.NextSize())
 	}
-	r.cl.Trust()
+	r.cl.Trust(6, r.cout)
 	if suspects() {
 		t.Error("a session with the smallest packets suspects")
 	}

@@ -142,12 +142,19 @@
 // packets of their slot's cut only. The client decides: it counts a request anew in a smaller cut,
 // under its number, when the request times out after the session was lowered. A server that meets a
 // smaller cut counts both parts anew: a request that is not complete starts over, a complete one is
-// there in more packets, and a response starts over. Handlers are not started again. A cut never
-// grows, so a request is counted anew three times at most.
+// there in more packets, and a response starts over. Handlers are not started again. The cut of a
+// request never grows, so it is counted anew three times at most.
 //
-// The client suspects its packet size after two timeouts in a row (Client.Suspects). Its owner
-// finds out with a PathProbe: pings of that size, which are answered in their size, beside small
-// ones. Six that are lost while small ones are answered lower the session.
+// The client suspects its packet size after two timeouts in a row (Client.Suspects), until the
+// request gets an answer (Client.Recovered). Its owner finds out with a PathProbe: pings of that
+// size, which are answered in their size, beside pings of the smaller ones. Congestion loses
+// packets too: so a session with large messages is paused meanwhile (Client.Pause), until queues
+// are empty, and the path counts as one that does not carry the size only when a smaller ping was
+// answered a dozen times in which the large one was not, and no large one ever was.
+//
+// A session that was lowered is raised (Client.RaiseCut) when a ping of a larger size is answered,
+// for which its owner asks now and then. Requests that begin then have the larger packets, and the
+// server's bundles follow. Each request says its cut, so servers need to know nothing of this.
 //
 // # Bundles
 //

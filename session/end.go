@@ -26,10 +26,18 @@ func (e *End) fillVersion() {
 	}
 }
 
-// narrow makes the bundles no larger than the packets of a cut.
+// narrow makes the bundles no larger than the packets of a cut, if it is one.
 func (e *End) narrow(cut wire.Cut) {
-	if e.link != nil {
+	if e.link != nil && cut != 0 {
 		e.link.Limit(wire.CutSizes[cut])
+	}
+}
+
+// widen makes the bundles as large as packets of size bytes, header included, which the path to the
+// peer carries.
+func (e *End) widen(size int) {
+	if e.link != nil {
+		e.link.raise(size)
 	}
 }
 

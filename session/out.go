@@ -543,6 +543,13 @@ func (l *Link) Limit(size int) {
 	}
 }
 
+// raise makes the link's bundles as large as size bytes, from the next one on.
+func (l *Link) raise(size int) {
+	if size > l.limit {
+		l.limit, l.inside = size, min(maxInBundle, size/2)
+	}
+}
+
 // SetLink makes the session's small packets travel in the bundles of a link, nil for none.
 func (e *End) SetLink(l *Link) { e.link = l }
 

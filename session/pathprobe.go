@@ -8,37 +8,63 @@ import (
 )
 
 const (
-	// probeRounds is how many packets of a size go unanswered before the path counts as one that
-	// does not carry it.
-	probeRounds = 6
-	// probeSmall is how many small packets must be answered meanwhile: else the peer is silent.
-	probeSmall = 3
+	// probeWins is how many times a smaller ping must be answered, and the one of the size in question
+	// of the same round not, before the path counts as one that does not carry that. What loses
+	// packets of both alike does that with a probability of 1 in 4096 at most, and of 2 in a million
+	// where it loses three of ten each way, since one large ping that is answered ends the probe.
+	probeWins = 12
+	// probeRounds is how many rounds a probe has. Then it knows nothing.
+	probeRounds = 40
+	probeSizes  = int(wire.MaxCut) + 1
 )
 
-// PathProbe finds out whether a path carries packets of a size, in both directions (RFC 8899). In
-// each round it sends a small ping and, a tick later, a padded one. If small pings are answered and
-// the padded ones never are, the path does not carry the size. Both at once could travel as one
-// train, which a router that looks at trains as a whole would drop with both.
+// Spans between the pings of a probe.
+const (
+	minProbeSpan = 2 * time.Millisecond
+	maxProbeSpan = 20 * time.Millisecond
+	probeSpans   = 16 // in a round trip
+)
+
+// PathProbe finds out whether a path carries packets of a size, in both directions (RFC 8899), and
+// if not, which of the smaller ones. It asks with padded pings, which are answered in their size.
+//
+// A full queue loses packets too, and the large ones first. So the session is paused meanwhile, and
+// the probe begins with small pings, until one is answered: then what was queued before it has
+// left. Each round that follows has a ping of each size. They are sent one by one, so that no two
+// travel as one train, which a router that looks at trains as a whole would drop with both.
 type PathProbe struct {
-	Size   int // bytes, header included
-	every  time.Duration
-	at     monotime.Time // of the next round
-	half   bool          // the padded ping of this round is to be sent
-	round  int
+	sizes  [probeSizes]int // bytes, header included: the one in question, then smaller ones
+	n      int             // of them
+	every  time.Duration   // between pings
+	wait   time.Duration   // for the answer to the first one
+	at     monotime.Time   // of the next ping
+	begun  bool            // a first ping has been answered
+	next   int             // place in sizes of the next ping
+	round  int             // from 1
 	rounds [probeRounds]probeRound
-	small  int // answered
-	passed bool
 }
 
 // probeRound is a round.
 type probeRound struct {
-	seq   uint64 // of the padded ping; the small one has the next number
-	small bool   // the small one was answered
+	seq      uint64 // that of its pings, but for their place in sizes, which is in probePlace
+	answered uint8  // a bit for each place in sizes
 }
 
-// NewPathProbe returns a probe for packets of size bytes that asks once in each span.
-func NewPathProbe(size int, every time.Duration) *PathProbe {
-	return &PathProbe{Size: size, every: every}
+// probePlace masks the bits of a ping's number that say its place in the sizes.
+const probePlace = uint64(wire.MaxCut)
+
+// NewPathProbe returns a probe of the session's packet size.
+func NewPathProbe(c *Client) *PathProbe {
+	srtt := c.SRTT()
+	p := &PathProbe{
+		every: min(max(srtt/probeSpans, minProbeSpan), maxProbeSpan), wait: max(srtt, maxProbeSpan),
+	}
+	p.sizes[0], p.n = c.PacketSize(), 1
+	for cut := c.nextCut(c.cut); cut != 0; cut = c.nextCut(cut) {
+		p.sizes[p.n] = wire.CutSizes[cut]
+		p.n++
+	}
+	return p
 }
 
 // ProbeResult says what a PathProbe has found out.
@@ -48,35 +74,80 @@ type ProbeResult uint8
 const (
 	ProbeGoesOn  ProbeResult = iota
 	ProbePassed              // the path carries the size
-	ProbeTooLong             // it does not
+	ProbeTooLong             // it does not; Fits says what it carries
+	ProbeUnclear             // too few answers
 )
 
-// Tick asks, if it is time, with a random number that names the round, and returns what is known.
-// What one call asks leaves before the next one.
-func (p *PathProbe) Tick(e *End, random func() uint64, now monotime.Time, out *Out) ProbeResult {
-	switch {
-	case p.passed:
-		return ProbePassed
-	case p.half:
-		p.half = false
-		p.at = now.Add(p.every)
-		p.ping(e, p.rounds[(p.round-1)%probeRounds].seq, p.Size, out)
-		return ProbeGoesOn
-	case now < p.at:
-		return ProbeGoesOn
-	case p.round >= probeRounds && p.small >= probeSmall:
-		return ProbeTooLong
+// Size returns the size in question in bytes, header included.
+func (p *PathProbe) Size() int { return p.sizes[0] }
+
+// Fits returns the size in bytes of the largest ping that was answered.
+func (p *PathProbe) Fits() int {
+	best := p.n - 1
+	for i := range p.rounds {
+		for k := range best {
+			if p.rounds[i].answered&(1<<k) != 0 {
+				best = k
+			}
+		}
 	}
-	seq := random() &^ 1
-	p.rounds[p.round%probeRounds] = probeRound{seq: seq}
-	p.round++
-	p.half = true
-	p.ping(e, seq+1, 0, out)
+	return p.sizes[best]
+}
+
+// Tick asks, if it is time, with one ping, whose number is random, and returns what is known. What
+// one call asks leaves before the next one.
+func (p *PathProbe) Tick(e *End, random func() uint64, now monotime.Time, out *Out) ProbeResult {
+	if r := p.result(); r != ProbeGoesOn {
+		return r
+	}
+	if now < p.at {
+		return ProbeGoesOn
+	}
+	if p.next == 0 {
+		if p.round == probeRounds {
+			return ProbeUnclear
+		}
+		p.rounds[p.round] = probeRound{seq: random() &^ probePlace}
+		p.round++
+	}
+	k := p.next
+	p.at = now.Add(p.every)
+	if p.next++; p.next == p.n {
+		p.next = 0
+	}
+	if !p.begun {
+		k, p.next, p.at = p.n-1, 0, now.Add(p.wait)
+	}
+	PadPing(e, p.rounds[p.round-1].seq|uint64(k), p.sizes[k], out)
 	return ProbeGoesOn
 }
 
-// ping sends a ping of size bytes, or a small one for 0.
-func (p *PathProbe) ping(e *End, seq uint64, size int, out *Out) {
+// result looks at what has been answered.
+func (p *PathProbe) result() ProbeResult {
+	if !p.begun {
+		return ProbeGoesOn
+	}
+	var wins [probeSizes]int
+	for i := range p.rounds[:p.round] {
+		for k := range p.n {
+			if p.rounds[i].answered&(1<<k) != 0 {
+				wins[k]++
+			}
+		}
+	}
+	for k := p.n - 1; k > 0; k-- {
+		if wins[0] == 0 && wins[k] >= probeWins {
+			return ProbeTooLong
+		}
+	}
+	if wins[0] > 0 {
+		return ProbePassed
+	}
+	return ProbeGoesOn
+}
+
+// PadPing sends a ping of size bytes, which is answered in its size.
+func PadPing(e *End, seq uint64, size int, out *Out) {
 	a := wire.Alive{Session: e.Local, Token: e.LocalToken, Seq: seq, To: e.RemoteToken}
 	out.Mgmt(&e.Peer, e.Via, e.Version, wire.OpPing, e.Remote, e.RemoteToken, wire.AliveSize, size,
 		a.Put)
@@ -84,13 +155,18 @@ func (p *PathProbe) ping(e *End, seq uint64, size int, out *Out) {
 
 // OnPong takes an answer.
 func (p *PathProbe) OnPong(seq uint64) {
-	for i := range p.rounds[:min(p.round, probeRounds)] {
-		switch q := &p.rounds[i]; {
-		case q.seq == seq:
-			p.passed = true
-		case q.seq == seq-1 && !q.small:
-			q.small = true
-			p.small++
+	for i := range p.rounds[:p.round] {
+		if q := &p.rounds[i]; q.seq == seq&^probePlace {
+			k := seq & probePlace
+			if !p.begun {
+				if k == uint64(p.n-1) { // nothing else has been asked
+					p.begun, p.round, p.next, p.at = true, 0, 0, 0
+					p.rounds = [probeRounds]probeRound{}
+				}
+				return
+			}
+			q.answered |= 1 << k
+			return
 		}
 	}
 }

@@ -1,188 +1,167 @@
 package session
 
 import (
+	"math/rand/v2"
 	"testing"
 	"time"
 
 	"github.com/userspace-rpc/erpc/internal/monotime"
+	"github.com/userspace-rpc/erpc/msgbuf"
 	"github.com/userspace-rpc/erpc/wire"
 )
 
-const (
-	probeSize = 1452
-	probeSpan = 20 * time.Millisecond
-)
-
-// prober drives a PathProbe of the client's end. It lets a span pass after each call of tick.
+// prober drives a PathProbe of a session with packets of 1472 bytes.
 type prober struct {
 	t      *testing.T
+	r      *rig
 	p      *PathProbe
-	out    *Out
 	now    monotime.Time
 	random uint64
-	rounds []uint64 // numbers of the padded pings
 }
+
+// probeTry is a ping that has been sent.
+type probeTry struct {
+	seq  uint64
+	size int
+}
+
+const probedSize = 1472
 
 func newProber(t *testing.T) *prober {
-	p := NewPathProbe(probeSize, probeSpan)
-	return &prober{t: t, p: p, out: NewOut(4, false), random: 1 << 63}
+	p := rigParams
+	p.PerPacket = probedSize - wire.HeaderSize
+	r := newRig(t, p, Timing{}, 0, msgbuf.Config{})
+	r.open(0)
+	return &prober{t: t, r: r, p: NewPathProbe(r.cl), random: 1 << 63}
 }
 
-// tick calls Tick and notes the round, if there is one: the first call asks with a small ping, and
-// another one a tick later with a padded one.
-func (a *prober) tick() ProbeResult {
+// next lets time pass until the probe sends a ping or has a result.
+func (a *prober) next() (sent probeTry, result ProbeResult) {
 	a.t.Helper()
-	got, asked := a.once(1, wire.HeaderSize+wire.AliveSize)
-	if asked {
-		a.rounds = append(a.rounds, a.random&^1)
+	out := NewOut(4, false)
+	for range 1000 {
 		a.now += ms
-		if second, padded := a.once(0, probeSize); !padded || second != ProbeGoesOn {
-			a.t.Fatalf("after the small ping: result %d, another ping: %v", second, padded)
+		result = a.p.Tick(&a.r.cl.End, func() uint64 { a.random += 101; return a.random }, a.now, out)
+		if n := len(out.Tx); n > 1 || n == 1 && result != ProbeGoesOn {
+			a.t.Fatalf("%d pings at once, which may be one train; result %d", n, result)
+		}
+		if len(out.Tx) == 1 {
+			_, q := alive(a.t, out.Tx[0])
+			return probeTry{q.Seq, len(flatten(out.Tx[0]).raw)}, result
+		}
+		if result != ProbeGoesOn {
+			return sent, result
 		}
 	}
-	a.now = a.now.Add(probeSpan)
-	return got
+	a.t.Fatal("nothing is asked for a second")
+	return sent, result
 }
 
-// once calls Tick, which sends nothing or a ping of that size and number in the round.
-func (a *prober) once(number uint64, size int) (got ProbeResult, asked bool) {
+// run lets a path answer the pings for which it says so, until there is a result.
+func (a *prober) run(answers func(q probeTry) bool) ProbeResult {
 	a.t.Helper()
-	random := func() uint64 { // odd and even in turn
-		a.random += 101
-		return a.random
-	}
-	got = a.p.Tick(clientEnd(), random, a.now, a.out)
-	if n := len(a.out.Tx); n > 1 {
-		a.t.Fatalf("%d pings at once, which may be one train", n)
-	}
-	for _, tx := range a.out.Tx {
-		op, q := alive(a.t, tx)
-		if op != wire.OpPing || q.To != serverToken || q.Seq != a.random&^1+number {
-			a.t.Fatalf("ping %d is %v, %+v, random number %#x", number, op, q, a.random)
+	for {
+		q, result := a.next()
+		if result != ProbeGoesOn {
+			return result
 		}
-		if n := len(flatten(tx).raw); n != size {
-			a.t.Fatalf("ping %d has %d bytes, want %d", number, n, size)
-		}
-		asked = true
-	}
-	a.out.Reset()
-	return got, asked
-}
-
-// ask lets n rounds pass, each of which goes on.
-func (a *prober) ask(n int) {
-	a.t.Helper()
-	before := len(a.rounds)
-	for range n {
-		if got := a.tick(); got != ProbeGoesOn {
-			a.t.Fatalf("round %d: result %d", len(a.rounds), got)
-		}
-	}
-	if asked := len(a.rounds) - before; asked != n {
-		a.t.Fatalf("%d rounds in %d spans", asked, n)
-	}
-}
-
-// want compares the result, with which the probe asks nothing more.
-func (a *prober) want(what string, want ProbeResult) {
-	a.t.Helper()
-	before := len(a.rounds)
-	for range 3 {
-		if got := a.tick(); got != want || len(a.rounds) != before {
-			a.t.Errorf("%s: result %d after %d rounds, want %d after %d",
-				what, got, len(a.rounds), want, before)
+		if answers(q) {
+			a.p.OnPong(q.seq)
 		}
 	}
 }
 
-// padded and small answer the pings of a round, from 0.
-func (a *prober) padded(round int) { a.p.OnPong(a.rounds[round]) }
-func (a *prober) small(round int)  { a.p.OnPong(a.rounds[round] + 1) }
+// TestProbeFindsSize: a path that carries packets up to a size only is known after a dozen rounds,
+// with the largest size that fits. Those of a round differ in size and leave one by one.
+func TestProbeFindsSize(t *testing.T) {
+	for _, c := range []struct{ path, fits int }{{1471, 1452}, {1451, 1232}, {1231, 1024}} {
+		a := newProber(t)
+		sizes := map[int]int{}
+		got := a.run(func(q probeTry) bool {
+			sizes[q.size]++
+			return q.size <= c.path
+		})
+		if got != ProbeTooLong || a.p.Fits() != c.fits || a.p.Size() != probedSize {
+			t.Errorf("a path of %d bytes: result %d, fits %d", c.path, got, a.p.Fits())
+		}
+		if n := sizes[probedSize]; n < probeWins || n > probeWins+1 || len(sizes) != 4 {
+			t.Errorf("a path of %d bytes: pings by size %v", c.path, sizes)
+		}
+		if a.now > 250*ms {
+			t.Errorf("a path of %d bytes: it took %v", c.path, time.Duration(a.now))
+		}
+	}
+}
 
-// TestProbePassed: an answer to the padded ping of any of six rounds shows that the path carries
-// the size, whatever became of the others.
+// TestProbePassed: a probe begins with small pings until one is answered. Then one large one that
+// is answered ends it, in whatever round, also late.
 func TestProbePassed(t *testing.T) {
-	for round := range probeRounds {
+	for lost := range 9 {
 		a := newProber(t)
-		a.ask(probeRounds)
-		for i := range probeSmall {
-			a.small(i)
+		small, large := 0, 0
+		got := a.run(func(q probeTry) bool {
+			if q.size == probedSize {
+				if small <= lost {
+					t.Fatalf("a large ping after %d small ones, of which none is answered", small)
+				}
+				large++
+				return large > lost
+			}
+			small++
+			return small > lost
+		})
+		if got != ProbePassed || large != lost+1 {
+			t.Errorf("%d lost: result %d after %d large pings", lost, got, large)
 		}
-		a.padded(round)
-		a.want("the padded ping is answered", ProbePassed)
 	}
 	a := newProber(t)
-	a.ask(1)
-	a.padded(0)
-	a.want("the first ping is answered", ProbePassed)
-	a.small(0)
-	a.want("the small one is answered too", ProbePassed)
+	var first uint64
+	got := a.run(func(q probeTry) bool {
+		if q.size == probedSize && first == 0 {
+			first = q.seq
+		}
+		return q.size < probedSize
+	})
+	if a.p.OnPong(first); got != ProbeTooLong || a.p.result() != ProbePassed {
+		t.Errorf("result %d, and %d with a late answer", got, a.p.result())
+	}
 }
 
-// TestProbeTooLong: the path does not carry what is not answered in six rounds while three small
-// pings are. That is known a span after the last round.
-func TestProbeTooLong(t *testing.T) {
+// TestProbeUnclear: a probe whose pings are not answered, or too few of them, ends and knows
+// nothing. Answers to what it has not asked count for nothing.
+func TestProbeUnclear(t *testing.T) {
 	a := newProber(t)
-	for i := range probeRounds {
-		a.ask(1)
-		a.small(i)
+	if got := a.run(func(q probeTry) bool {
+		a.p.OnPong(q.seq - 1)
+		a.p.OnPong(q.seq ^ 1)
+		return false
+	}); got != ProbeUnclear {
+		t.Errorf("no answer: result %d", got)
 	}
-	a.now--
-	if got := a.tick(); got != ProbeGoesOn {
-		t.Errorf("before the last span is over: result %d", got)
+	a = newProber(t)
+	small := 0
+	if got := a.run(func(q probeTry) bool {
+		if q.size < probedSize {
+			small++
+		}
+		return q.size < probedSize && small < probeWins
+	}); got != ProbeUnclear {
+		t.Errorf("a few answers: result %d", got)
 	}
-	a.now = a.now.Add(-probeSpan) + 1
-	a.want("all small ones are answered", ProbeTooLong)
-	a.padded(probeRounds - 1)
-	a.want("an answer comes all the same", ProbePassed)
 }
 
-// TestProbeOfSilentPeer: while fewer than three small pings are answered, the peer may be silent,
-// and the probe goes on asking. Then a third answer counts, or one to a padded ping.
-func TestProbeOfSilentPeer(t *testing.T) {
-	for _, passes := range []bool{false, true} {
+// TestProbeUnderLoss: where pings of all sizes are lost alike, one way in three each, hardly any
+// probe says that the path does not carry the size.
+func TestProbeUnderLoss(t *testing.T) {
+	rnd := rand.New(rand.NewPCG(1, 2))
+	wrong := 0
+	for range 5000 {
 		a := newProber(t)
-		a.ask(probeRounds - 1)
-		a.small(0)
-		a.small(3)
-		a.ask(5*probeRounds + 1) // the oldest that is known has the place of round 0
-		if passes {
-			a.padded(len(a.rounds) - probeRounds)
-			a.want("an old padded ping is answered", ProbePassed)
-		} else {
-			a.small(len(a.rounds) - probeRounds)
-			a.want("an old small ping is answered", ProbeTooLong)
+		if a.run(func(probeTry) bool { return rnd.Float64() < 0.7*0.7 }) == ProbeTooLong {
+			wrong++
 		}
 	}
-}
-
-// TestProbeHeedsItsOwn: answers that come twice count once. Answers to other questions, or to those
-// of rounds that are forgotten, count for nothing.
-func TestProbeHeedsItsOwn(t *testing.T) {
-	a := newProber(t)
-	others := func() {
-		a.p.OnPong(0) // what rounds hold that were not asked
-		a.p.OnPong(1)
-		for _, seq := range a.rounds {
-			a.p.OnPong(seq - 1)
-			a.p.OnPong(seq + 2)
-			a.p.OnPong(^seq)
-		}
+	if wrong > 0 {
+		t.Errorf("%d of 5000 probes are wrong", wrong)
 	}
-	others()
-	for range 2 * probeRounds {
-		a.ask(1)
-		others()
-	}
-	for round := range probeRounds {
-		a.padded(round)
-		a.small(round)
-	}
-	for range 5 {
-		a.small(probeRounds)
-		a.small(probeRounds + 1)
-	}
-	a.ask(1)
-	a.small(2*probeRounds - 1)
-	a.want("three are answered", ProbeTooLong)
 }

@@ -336,7 +336,7 @@ func (c *Client) timedOut(i uint8, now monotime.Time, out *Out) bool {
 	if s.retries < 255 {
 		s.retries++
 	}
-	if s.retries >= suspectAfter && !c.suspect(i, now, out) {
+	if (s.retries >= suspectAfter || s.cut < c.cut) && !c.suspect(i, now, out) {
 		return false
 	}
 	c.stats.Rollbacks++

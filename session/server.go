@@ -76,6 +76,7 @@ type Server struct {
 	// The single-packet request that is still in the receive buffer, until Unborrow.
 	view     []byte
 	viewSlot uint8
+	cut      wire.Cut // of the request that began last
 
 	inline [DefaultSlots]serverSlot // the slots of most sessions; see Client
 
@@ -189,9 +190,8 @@ func (s *Server) startRequest(
 	i uint8, sl *serverSlot, h *wire.Header, in *Arrival, out *Out,
 ) bool {
 	per := s.PerPacket
-	if cut := h.Flags.Cut(); cut != 0 {
-		per = s.perCut(cut)
-		s.narrow(cut)
+	if cut := h.Flags.Cut(); cut|s.cut != 0 {
+		per = s.resize(cut)
 	}
 	if per == 0 || h.ReqNum-sl.reqNum > maxSkip*uint64(len(s.slots)) {
 		s.stats.DropFuture++
@@ -627,6 +627,25 @@ func (s *Server) OnAck(h *wire.Header, in *Arrival) {
 	s.stopLate(sl)
 }
 
+// resize takes the cut of a request that begins, and returns how many data bytes its packets have;
+// 0 if the session has no such packets. The client may have found that its path carries larger
+// packets again.
+//
+//go:noinline
+func (s *Server) resize(cut wire.Cut) int {
+	per := s.perCut(cut)
+	if per == 0 {
+		return 0
+	}
+	if cut < s.cut {
+		s.widen(per + wire.HeaderSize)
+	} else {
+		s.narrow(cut)
+	}
+	s.cut = cut
+	return per
+}
+
 // recount takes a packet of the slot's request that is counted in another cut. A smaller one makes
 // what is not complete start over; what is complete stays, in more packets. It returns false if the
 // packet is old, or its cut not one of the session's.
@@ -639,6 +658,7 @@ func (s *Server) recount(sl *serverSlot, h *wire.Header, now monotime.Time, out 
 	}
 	s.stats.Recounts++
 	s.narrow(cut)
+	s.cut = max(s.cut, cut)
 	sl.cut, sl.per = cut, uint32(per)
 	sl.numReq = packets(int(sl.msgSize), per)
 	sl.repeats, sl.again = 0, 0

@@ -369,6 +369,8 @@ func (s *script) clientCommand(name string, a args) bool {
 		}
 	case "lower":
 		s.print("lower: %v, packets of %d bytes", s.cl.LowerCut(a.num("0", 0)), s.cl.PacketSize())
+	case "raise":
+		s.print("raise: %v, packets of %d bytes", s.cl.RaiseCut(a.num("0", 0)), s.cl.PacketSize())
 	case "suspects":
 		since, ok := s.cl.Suspects()
 		s.print("suspects: %v since %v", ok, time.Duration(since))

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"math"
 	"runtime"
+	"strings"
 	"time"
 
 	"github.com/userspace-rpc/erpc/internal/hugemem"
@@ -94,7 +95,13 @@ func findUDP(f udp.Features) []finding {
 	kernel := "a Linux kernel 5.0 or newer"
 	buffers := "sudo sysctl -w net.core.rmem_max=8388608 net.core.wmem_max=8388608"
 	const want = 8 << 20
+	refused := "nothing"
+	if len(f.Refused) > 0 {
+		refused = strings.Join(f.Refused, ", ")
+	}
 	return []finding{
+		{"UDP refused", len(f.Refused) == 0, refused,
+			"let the sandbox (seccomp) of this process allow it; sockets work without, but slower"},
 		{"UDP GSO", f.GSO, fmt.Sprintf("%s, up to %d packets a train", yes(f.GSO), f.MaxSegments),
 			kernel},
 		{"UDP GRO", f.GRO, yes(f.GRO), kernel},

@@ -1,7 +1,10 @@
 package udp
 
 import (
+	"errors"
+	"fmt"
 	"net/netip"
+	"slices"
 	"time"
 
 	"github.com/userspace-rpc/erpc/internal/monotime"
@@ -26,6 +29,8 @@ type implementation interface {
 	FinishWait(ready uint32) error
 	Hints(hints []transport.Hint) int
 	softErrors() uint64
+	// refused names the options that the socket lacks.
+	refused() []string
 	// opening says that a session with dst opens now, on this side or the other.
 	opening(dst *transport.Addr, now monotime.Time)
 }
@@ -35,6 +40,8 @@ type Conn struct {
 	transport.Base
 	impl implementation
 	path pathMTU
+	// What the system refuses, so that impl is the portable implementation.
+	without []string
 }
 
 // pathMTU is the last answer of PathMTU, cached because sessions with the processes of one host
@@ -64,6 +71,7 @@ func Listen(addr string, cfg Config) (*Conn, error) {
 	if err != nil {
 		return nil, err
 	}
+	asked := cfg
 	cfg, err = cfg.complete(!local.any && isIPv4(local.ap.Addr()))
 	if err != nil {
 		return nil, err
@@ -71,8 +79,48 @@ func Listen(addr string, cfg Config) (*Conn, error) {
 	if cfg.Portable || !haveKernel {
 		return wrap(listenPortable(local, cfg))
 	}
-	return wrap(listenKernel(local, cfg))
+	c, err := wrap(listenKernel(local, cfg))
+	if r := (*refusedError)(nil); errors.As(err, &r) {
+		return listenWithout(local, asked, r)
+	}
+	return c, err
 }
+
+// refusedError says that the system refuses a call that the implementation for Linux needs.
+type refusedError struct {
+	call string
+	err  error
+}
+
+// Error implements error.
+func (e *refusedError) Error() string {
+	return fmt.Sprintf("udp: the system refuses %s: %v", e.call, e.err)
+}
+
+// Unwrap returns e.err.
+func (e *refusedError) Unwrap() error { return e.err }
+
+// listenWithout opens a socket by package net, since the system refuses another way.
+func listenWithout(local listenAddr, cfg Config, why *refusedError) (*Conn, error) {
+	cfg.Portable, cfg.ECN = true, false
+	cfg, err := cfg.complete(!local.any && isIPv4(local.ap.Addr()))
+	if err != nil {
+		return nil, err
+	}
+	c, err := wrap(listenPortable(local, cfg))
+	if err != nil {
+		return nil, errors.Join(why, err)
+	}
+	c.without = []string{why.call}
+	return c, nil
+}
+
+// Refused names the system calls and socket options that the system refused, as sandboxes do, and
+// that this socket does without. One call is enough to make it that of package net, as with
+// Config.Portable. Without IP_MTU_DISCOVER packets have 1232 bytes at most, without IP_RECVERR it
+// hears no ICMP errors, and without IP_PKTINFO answers of a socket on all addresses leave from the
+// one that the kernel chooses.
+func (c *Conn) Refused() []string { return slices.Concat(c.impl.refused(), c.without) }
 
 func wrap(impl implementation, err error) (*Conn, error) {
 	if err != nil {

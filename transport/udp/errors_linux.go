@@ -2,6 +2,7 @@ package udp
 
 import (
 	"encoding/binary"
+	"errors"
 
 	"github.com/userspace-rpc/erpc/transport"
 	"golang.org/x/sys/unix"
@@ -40,17 +41,19 @@ type storedHint struct {
 	mem  [transport.QuotedMax]byte
 }
 
-// init asks the kernel for errors. One that knows none keeps them for itself.
-func (q *errorQueue) init(fd int, ip4 bool) {
+// init asks the kernel for errors, and reports whether it agrees. One that knows none keeps them
+// for itself.
+func (q *errorQueue) init(fd int, ip4 bool) bool {
 	q.fd, q.ip4 = fd, ip4
-	_ = unix.SetsockoptInt(fd, unix.SOL_IP, unix.IP_RECVERR, 1)
+	err := unix.SetsockoptInt(fd, unix.SOL_IP, unix.IP_RECVERR, 1)
 	if !ip4 {
-		_ = unix.SetsockoptInt(fd, unix.SOL_IPV6, unix.IPV6_RECVERR, 1)
+		err = errors.Join(err, unix.SetsockoptInt(fd, unix.SOL_IPV6, unix.IPV6_RECVERR, 1))
 	}
 	q.msg.put(&q.from, q.control[:])
 	q.iov.Base = &q.quoted[0]
 	q.msg.hdr.Iov = &q.iov
 	q.msg.hdr.SetIovlen(1)
+	return err == nil
 }
 
 // read takes what is in the queue, if a call has failed since it was empty. Errors

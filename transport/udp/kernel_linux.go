@@ -1,6 +1,7 @@
 package udp
 
 import (
+	"errors"
 	"fmt"
 	"os"
 	"sync"
@@ -32,6 +33,7 @@ type kernelConn struct {
 	caps  transport.Caps
 	local transport.Addr
 	net   string // for resolve
+	lacks []string
 
 	sleeper poll.Sleeper
 	stats   transport.Stats // Stats' copy of the drop counter outlives the socket
@@ -59,6 +61,10 @@ func newKernel(fd int, ip4 bool, l listenAddr, cfg Config) (*kernelConn, error) 
 		return nil, os.NewSyscallError("getsockname", err)
 	}
 	c := &kernelConn{fd: fd, ip4: ip4, local: addrOf(sa)}
+	if err := refusedCall(); err != nil {
+		unix.Close(fd)
+		return nil, err
+	}
 	if err := c.sleeper.Init("udp", &c.closed); err != nil {
 		unix.Close(fd)
 		return nil, err
@@ -69,6 +75,8 @@ func newKernel(fd int, ip4 bool, l listenAddr, cfg Config) (*kernelConn, error) 
 	if ip4 {
 		c.net = "udp4"
 	}
+	wildcard := l.wildcard()
+	c.doWithout(&cfg, &wildcard)
 	c.caps = transport.Caps{
 		Name: "udp", MTU: cfg.MTU, TxCopies: true, TxBatch: txBatch, TxCostly: true, ECN: cfg.ECN,
 		RxRing: ringSize(grantedBuffer(fd, unix.SO_RCVBUF), cfg.MTU),
@@ -78,14 +86,80 @@ func newKernel(fd int, ip4 bool, l listenAddr, cfg Config) (*kernelConn, error) 
 		segments = maxSegments()
 	}
 	var known *sources
-	if l.wildcard() {
+	if wildcard {
 		known = newSources()
 	}
-	c.errors.init(fd, ip4)
+	if !c.errors.init(fd, ip4) {
+		c.lacks = append(c.lacks, "IP_RECVERR")
+	}
 	c.tx.init(fd, ip4, cfg.MTU, segments, known, &c.errors)
-	c.rx.init(fd, cfg.MTU, !cfg.NoGRO && enableGRO(fd), cfg.ECN, known, &c.errors)
+	gro := !cfg.NoGRO && enableGRO(fd)
+	c.rx.init(fd, cfg.MTU, gro, cfg.ECN, known, &c.errors)
+	if !cfg.NoGRO && !gro {
+		c.lacks = append(c.lacks, "UDP_GRO")
+	}
+	if !cfg.NoGSO && segments == 1 {
+		c.lacks = append(c.lacks, "UDP_SEGMENT")
+	}
 	return c, nil
 }
+
+// safeMTU is the largest packet in bytes that every path of IPv6 carries whole.
+const safeMTU = 1232
+
+// doWithout looks at which options the socket has not got, and changes what is done with it. What
+// may be cut in pieces says nothing of the path's size, so packets fit every path then. Without the
+// marks there is no ECN. Without the destinations of packets answers leave from the address that
+// the kernel chooses.
+func (c *kernelConn) doWithout(cfg *Config, wildcard *bool) {
+	lacks := func(opts []option) bool {
+		before := len(c.lacks)
+		for _, o := range opts {
+			if !o.isSet(c.fd) {
+				c.lacks = append(c.lacks, o.name)
+			}
+		}
+		return len(c.lacks) > before
+	}
+	if lacks(wholeOptions(c.ip4)) {
+		cfg.MTU = min(cfg.MTU, safeMTU)
+	}
+	if cfg.ECN && lacks(ecnOptions(c.ip4)) {
+		cfg.ECN = false
+	}
+	if *wildcard && lacks(pktinfoOptions(c.ip4)) {
+		*wildcard = false
+	}
+}
+
+// refusedCall returns an error if the system refuses this process a system call that kernelConn
+// needs and package net does not. Sandboxes decide before they look at the descriptor: there is
+// none.
+func refusedCall() error {
+	var m mmsghdr
+	_, recvmmsg := sysRecvmmsg(-1, nil)
+	_, sendmmsg := sysSendmmsg(-1, nil)
+	_, ppoll := unix.Ppoll(nil, &unix.Timespec{}, nil)
+	for _, c := range []struct {
+		name string
+		err  error
+	}{
+		{"recvmsg", sysRecvmsg(-1, &m)}, {"recvmmsg", recvmmsg}, {"sendmsg", sysSendmsg(-1, &m)},
+		{"sendmmsg", sendmmsg}, {"ppoll", ppoll},
+	} {
+		if isRefusal(c.err) {
+			return &refusedError{c.name, c.err}
+		}
+	}
+	return nil
+}
+
+// isRefusal reports whether an error is one by which a sandbox refuses a call.
+func isRefusal(err error) bool {
+	return errors.Is(err, unix.EPERM) || errors.Is(err, unix.ENOSYS) || errors.Is(err, unix.EACCES)
+}
+
+func (c *kernelConn) refused() []string { return c.lacks }
 
 func (c *kernelConn) Caps() transport.Caps      { return c.caps }
 func (c *kernelConn) LocalAddr() transport.Addr { return c.local }

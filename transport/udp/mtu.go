@@ -20,6 +20,8 @@ type Features struct {
 	RecvBuffer  int  // bytes granted when 8 MiB are asked for
 	SendBuffer  int  // the same for sending
 	ForceBuffer bool // this process may exceed the system's limit on buffers
+	// Refused names what the system refuses to a socket, see [Conn.Refused].
+	Refused []string
 }
 
 // payload returns how many bytes of UDP payload fit an IP packet of mtu bytes to dst.

@@ -54,19 +54,44 @@ type option struct {
 	value      int
 }
 
-func setOptions(fd int, l listenAddr, ip4 bool, cfg Config) error {
-	// Fixed-size packets and probing by the layers above: never fragment, and do
-	// not believe path MTUs learnt from ICMP, which anybody can forge (RFC 8899).
-	opts := []option{{"IP_MTU_DISCOVER", unix.SOL_IP, unix.IP_MTU_DISCOVER, unix.IP_PMTUDISC_PROBE}}
+// isSet reports whether a socket has the option.
+func (o *option) isSet(fd int) bool {
+	value, err := unix.GetsockoptInt(fd, o.level, o.opt)
+	return err == nil && value == o.value
+}
+
+// neededOptions returns the options without which a socket is not what was asked for.
+func neededOptions(ip4 bool, cfg Config) (opts []option) {
 	if !ip4 {
-		opts = append(opts,
-			option{"IPV6_V6ONLY", unix.SOL_IPV6, unix.IPV6_V6ONLY, 0},
-			option{"IPV6_MTU_DISCOVER", unix.SOL_IPV6, unix.IPV6_MTU_DISCOVER, unix.IPV6_PMTUDISC_PROBE},
-			option{"IPV6_DONTFRAG", unix.SOL_IPV6, unix.IPV6_DONTFRAG, 1})
+		opts = append(opts, option{"IPV6_V6ONLY", unix.SOL_IPV6, unix.IPV6_V6ONLY, 0})
 	}
 	if cfg.ReusePort {
 		opts = append(opts, option{"SO_REUSEPORT", unix.SOL_SOCKET, unix.SO_REUSEPORT, 1})
 	}
+	return opts
+}
+
+// wholeOptions are for fixed-size packets and probing by the layers above: never fragment, and do
+// not believe path MTUs learnt from ICMP, which anybody can forge (RFC 8899).
+func wholeOptions(ip4 bool) []option {
+	opts := []option{{"IP_MTU_DISCOVER", unix.SOL_IP, unix.IP_MTU_DISCOVER, unix.IP_PMTUDISC_PROBE}}
+	if ip4 {
+		return opts
+	}
+	return append(opts,
+		option{"IPV6_MTU_DISCOVER", unix.SOL_IPV6, unix.IPV6_MTU_DISCOVER, unix.IPV6_PMTUDISC_PROBE},
+		option{"IPV6_DONTFRAG", unix.SOL_IPV6, unix.IPV6_DONTFRAG, 1})
+}
+
+// setOptions sets what a socket needs, and what it is better for. A sandbox may refuse any of it.
+func setOptions(fd int, l listenAddr, ip4 bool, cfg Config) error {
+	for _, o := range neededOptions(ip4, cfg) {
+		err := unix.SetsockoptInt(fd, o.level, o.opt, o.value)
+		if err != nil && !o.isSet(fd) {
+			return fmt.Errorf("udp: %w", os.NewSyscallError("setsockopt "+o.name, err))
+		}
+	}
+	opts := wholeOptions(ip4)
 	if cfg.ECN {
 		opts = append(opts, ecnOptions(ip4)...)
 	}
@@ -74,9 +99,7 @@ func setOptions(fd int, l listenAddr, ip4 bool, cfg Config) error {
 		opts = append(opts, pktinfoOptions(ip4)...)
 	}
 	for _, o := range opts {
-		if err := unix.SetsockoptInt(fd, o.level, o.opt, o.value); err != nil {
-			return fmt.Errorf("udp: %w", os.NewSyscallError("setsockopt "+o.name, err))
-		}
+		_ = unix.SetsockoptInt(fd, o.level, o.opt, o.value) // see kernelConn.doWithout
 	}
 	setBuffer(fd, unix.SO_RCVBUFFORCE, unix.SO_RCVBUF, cfg.RecvBuffer)
 	setBuffer(fd, unix.SO_SNDBUFFORCE, unix.SO_SNDBUF, cfg.SendBuffer)
@@ -419,6 +442,10 @@ func Probe() Features {
 	defer unix.Close(fd)
 	f.GRO = enableGRO(fd)
 	f.ECN = unix.SetsockoptInt(fd, unix.SOL_IP, unix.IP_RECVTOS, 1) == nil
+	if c, err := Listen("127.0.0.1:0", Config{ECN: true}); err == nil {
+		f.Refused = c.Refused()
+		_ = c.Close()
+	}
 	f.ForceBuffer = unix.SetsockoptInt(fd, unix.SOL_SOCKET, unix.SO_RCVBUFFORCE, defaultBuffer) == nil
 	setBuffer(fd, unix.SO_RCVBUFFORCE, unix.SO_RCVBUF, defaultBuffer)
 	setBuffer(fd, unix.SO_SNDBUFFORCE, unix.SO_SNDBUF, defaultBuffer)

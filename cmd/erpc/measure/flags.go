@@ -43,6 +43,7 @@ type NetFlags struct {
 	secure.Flags
 	switches
 	slowHeartbeat bool // many idle sessions shall not disturb what is measured
+	oneClient     bool // a server for one client, which may have all that the server has
 
 	pair      *vethPair // the link that this process made for itself and its server, or nil
 	notes     io.Writer // where to say what costs speed; nil: nowhere
@@ -164,6 +165,7 @@ func (f *NetFlags) Config() erpc.Config {
 			NoRateBypass: f.NoRateBypass, NoPacingBypass: f.NoPacingBypass,
 		},
 	}
+	cfg.Shares.Off = f.oneClient
 	f.Apply(&cfg)
 	return cfg
 }

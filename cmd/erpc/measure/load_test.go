@@ -86,6 +86,32 @@ func TestLoadAllocatesNothing(t *testing.T) {
 	}
 }
 
+// TestNoRPCEnds: if no RPC of a turn has ended the error says whether the server answers, and then
+// what to set.
+func TestNoRPCEnds(t *testing.T) {
+	server, client, sess := testPair(t)
+	s := Shape{Size: 8 << 20, RespSize: 32, Window: 1, Batch: 1, Sessions: 1}
+	l, err := newLoad(client.rpc, s, func() (*erpc.Session, error) { return sess, nil })
+	if err != nil {
+		t.Fatal(err)
+	}
+	client.load = l
+	l.begin(false)
+	for range 20 {
+		turn(t, server, client)
+	}
+	w := worker{ep: client, addr: "there"}
+	if err := w.silent(); l.done > 0 || !strings.Contains(err.Error(), "set --size or --window lower") {
+		t.Errorf("%d RPCs, %v", l.done, err)
+	}
+	for w.answers() {
+		turn(t, client) // the server stands still
+	}
+	if err := w.silent(); !strings.Contains(err.Error(), "nothing runs the server's loop") {
+		t.Error(err)
+	}
+}
+
 func TestControlRefuses(t *testing.T) {
 	server, _, _ := testPair(t)
 	for _, c := range []control{

@@ -44,6 +44,8 @@ func TestFlagsReachConfig(t *testing.T) {
 			func(c *erpc.Config) { c.Experiment.NoPrealloc = true }},
 		"no-bundles": {func(f *NetFlags) { f.NoBundles = true },
 			func(c *erpc.Config) { c.NoBundles = true }},
+		"one client": {func(f *NetFlags) { f.oneClient = true },
+			func(c *erpc.Config) { c.Shares.Off = true }},
 		"no-zero-copy": {func(f *NetFlags) { f.NoZeroCopy = true },
 			func(c *erpc.Config) { c.Experiment.NoZeroCopy = true }},
 	} {

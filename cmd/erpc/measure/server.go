@@ -66,7 +66,7 @@ func (c *ServerCmd) Run(e *Env) error {
 	if err := c.startCapture(e); err != nil {
 		return err
 	}
-	c.notes = e.Err
+	c.notes, c.oneClient = e.Err, c.Child
 	c.tune(c.Threads)
 	stopProfile, err := cli.StartProfile(c.Profile)
 	if err != nil {

@@ -371,9 +371,27 @@ func (w *worker) drain() error {
 
 // silent returns the error of a turn in which no RPC has ended.
 func (w *worker) silent() error {
-	if l := w.ep.load; l.err == nil {
+	l := w.ep.load
+	if l.err == nil && w.answers() {
+		return fmt.Errorf("%s: no RPC ended in %v, though the server answers: on this path a request of "+
+			"%s and its response of %s take longer, %d at a time: set --size or --window lower", w.addr,
+			monotime.Now().Sub(l.begun).Round(100*time.Millisecond), cli.BytesText(l.Size),
+			cli.BytesText(l.RespSize), l.inFlight)
+	}
+	if l.err == nil {
 		return fmt.Errorf("%s: no RPC ended, %d are in flight: nothing runs the server's loop, "+
 			"or the machine is too busy", w.addr, l.inFlight)
 	}
-	return fmt.Errorf("%s: no RPC ended: %w", w.addr, w.ep.load.err)
+	return fmt.Errorf("%s: no RPC ended: %w", w.addr, l.err)
+}
+
+// answers reports whether something was heard of the server in the last second of a turn in which
+// no RPC has ended.
+func (w *worker) answers() bool {
+	for _, s := range w.ep.load.sessions {
+		if silent, rto := s.Silence(); s.Connected() && rto > 0 && silent < time.Second {
+			return true
+		}
+	}
+	return false
 }

@@ -52,6 +52,7 @@ type association struct {
 	deathProbe *deathProbe    // nil without one
 	quotes     quotes         // of its series so far
 	narrowAt   monotime.Time  // when it may next be said that its path carries less
+	path       pathWatch
 }
 
 // Bounds of associations without sessions. A dial within lingerFor needs no handshake. One quota
@@ -326,6 +327,9 @@ func (t *assocTable) leave(s *Conn, now monotime.Time) {
 	a.sessions[len(a.sessions)-1] = nil
 	a.sessions = a.sessions[:len(a.sessions)-1]
 	s.assoc = nil
+	if a.path.by == s {
+		a.path.by, a.path.probe = nil, nil
+	}
 	if s.Client != nil {
 		a.clients--
 	}

@@ -41,17 +41,17 @@ const (
 type Conn struct {
 	shown atomic.Pointer[transport.Addr] // see showPeer
 
-	dialer    *session.Dialer    // while connecting
-	srv       *serverState       // nil for a client
-	plan      *pathPlan          // client: what the way to the peer asks for
-	epoch     uint64             // client: of the server's endpoint
-	lingerAt  monotime.Time      // when a closing session is forgotten
-	nextAt    monotime.Time      // when Disconnect is repeated
-	probe     *session.PathProbe // client: while it suspects that its packets are too large
-	host      string             // client: of the server, as it was dialled; "" for an IP address
-	handshake *clientHandshake   // client: while keys are made or used first; nil without security
-	identity  *Identity          // of the peer; nil without security
-	err       error              // why it ended
+	dialer    *session.Dialer  // while connecting
+	srv       *serverState     // nil for a client
+	plan      *pathPlan        // client: what the way to the peer asks for
+	epoch     uint64           // client: of the server's endpoint
+	lingerAt  monotime.Time    // when a closing session is forgotten
+	nextAt    monotime.Time    // when Disconnect is repeated
+	asks      bool             // client: it is to ask whether its peer knows it
+	host      string           // client: of the server, as it was dialled; "" for an IP address
+	handshake *clientHandshake // client: while keys are made or used first; nil without security
+	identity  *Identity        // of the peer; nil without security
+	err       error            // why it ended
 
 	// State that each packet needs, and at the end, next to the half: see Prefetch.
 	live  session.Liveness

@@ -628,9 +628,7 @@ func (e *Engine) onAlive(s *Conn, op wire.Op, body []byte, size int) {
 			s.live.Pong(s.End, a.Seq, size, e.Out)
 		}
 	case wire.OpPong:
-		if s.probe != nil {
-			s.probe.OnPong(a.Seq)
-		}
+		e.onPong(s, a.Seq)
 		if took, ok := s.live.Took(a.Seq, e.in.Now); ok && s.Client != nil {
 			s.Client.PathTook(max(took-e.in.Unseen, 1))
 		}

@@ -291,8 +291,8 @@ func TestTooBig(t *testing.T) {
 			for _, p := range st.pinged(time.Millisecond) {
 				if len(p) == stubMTU {
 					probes++
-					st.answer(1, s, p)
 				}
+				st.answer(1, s, p)
 			}
 		}
 		if want := map[bool]int{true: 1}[c.asks]; probes != want {

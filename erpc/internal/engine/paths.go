@@ -3,6 +3,7 @@ package engine
 import (
 	"time"
 
+	"github.com/userspace-rpc/erpc/internal/monotime"
 	"github.com/userspace-rpc/erpc/session"
 	"github.com/userspace-rpc/erpc/transport"
 	"github.com/userspace-rpc/erpc/wire"
@@ -91,46 +92,146 @@ func (p *paths) credits(mtu int) int {
 	return max(session.DefaultCredits, min(windowBytes/max(mtu, 1), limit))
 }
 
-// minProbe is how often a suspicious session asks at most.
-const minProbe = 20 * time.Millisecond
+// pathWatch is what is being found out of the packets that the path to a peer carries, for all
+// sessions with it. One session asks at a time, so that no two pings leave in one train.
+type pathWatch struct {
+	by    *Conn              // a session that suspects that its packets are too large; nil for none
+	probe *session.PathProbe // by which it asks
+
+	// While packets are smaller than they were: pings of the larger sizes, the largest first.
+	growAt    monotime.Time // of the next one
+	growEvery time.Duration // between rounds of them
+	asked     [wire.MaxCut]askedSize
+	step      int // pings of this round
+}
+
+// askedSize is a ping of so many bytes.
+type askedSize struct {
+	seq  uint64
+	size int
+}
+
+// Spans between rounds of pings of larger sizes. They double, up to the larger one.
+const (
+	minGrow = time.Second
+	maxGrow = 4 * time.Second
+	// minAnswer is how long such a ping waits for its answer at least.
+	minAnswer = 20 * time.Millisecond
+)
+
+// asks reports whether a session with requests under way asks whether its packets are too large.
+func (w *pathWatch) asks() bool {
+	return w.by != nil && w.by.state == connected && w.by.activeAt != 0
+}
 
 // probePath looks after a client session whose requests have no answers, though they were
 // repeated and the peer answers small packets: the path may not carry its packets any more. If that
 // is so, the packets of all sessions with the peer become smaller.
 func (e *Engine) probePath(s *Conn) {
+	w := &s.assoc.path
 	since, stuck := s.Client.Suspects()
-	if !stuck {
-		s.probe = nil
+	if !stuck || s.Client.Recovered() {
+		s.Client.Trust(e.in.Now, e.Out)
+		if w.by == s {
+			w.by, w.probe = nil, nil
+		}
 		return
 	}
 	if !s.live.HeardSince(since) {
 		return // the peer is silent, as far as is known: scanLoss asks it
 	}
-	if s.probe == nil {
-		s.probe = session.NewPathProbe(s.Client.PacketSize(), max(minProbe, 2*s.Client.SRTT()))
+	s.Client.Pause()
+	if !w.asks() {
+		w.by, w.probe = s, session.NewPathProbe(s.Client)
 	}
-	switch s.probe.Tick(s.End, e.rng.Uint64, e.in.Now, e.Out) {
-	case session.ProbePassed:
-		s.probe = nil
-		s.Client.Trust()
-	case session.ProbeTooLong:
-		s.probe = nil
-		e.lowerCuts(s)
+	if w.by != s {
+		return
+	}
+	result := w.probe.Tick(s.End, e.rng.Uint64, e.in.Now, e.Out)
+	if result == session.ProbeGoesOn {
+		return
+	}
+	carries := w.probe.Size()
+	if result == session.ProbeTooLong {
+		carries = w.probe.Fits()
+		e.lowerCuts(s.assoc, carries)
+	}
+	w.by, w.probe = nil, nil
+	for _, other := range s.assoc.sessions {
+		c := other.Client
+		if c == nil || other.state != connected {
+			continue
+		}
+		if c.PacketSize() <= carries || result == session.ProbeUnclear {
+			c.Trust(e.in.Now, e.Out)
+		}
 	}
 }
 
-// lowerCuts makes the packets of all sessions with a peer smaller, since those of s do not get
-// through.
-func (e *Engine) lowerCuts(s *Conn) {
-	size := s.Client.NextSize()
-	if size == 0 {
-		s.Client.Trust()
-		return
-	}
-	for _, other := range s.assoc.sessions {
-		if other.Client != nil && other.state == connected {
-			other.Client.LowerCut(size)
+// lowerCuts makes the packets of all sessions with a peer no larger than size bytes.
+func (e *Engine) lowerCuts(p *association, size int) {
+	for _, s := range p.sessions {
+		if s.Client != nil && s.state == connected {
+			s.Client.LowerCut(size)
 		}
 	}
-	e.cfg.Logger.Info("path carries smaller packets only", "peer", s.End.Peer.String(), "bytes", size)
+	p.path = pathWatch{growEvery: minGrow, growAt: e.in.Now.Add(minGrow)}
+	e.cfg.Logger.Info("path carries smaller packets only", "peer", p.addr.String(), "bytes", size)
+}
+
+// grow asks now and then, while a session with requests has smaller packets than it agreed on,
+// whether the path carries larger ones again.
+func (e *Engine) grow(s *Conn) {
+	w := &s.assoc.path
+	if e.in.Now < w.growAt || w.asks() {
+		return
+	}
+	size := 0
+	if w.step < len(w.asked) {
+		size = s.Client.LargerSize(w.step)
+	}
+	if size == 0 {
+		w.growEvery = min(max(2*w.growEvery, minGrow), maxGrow)
+		w.growAt, w.step = e.in.Now.Add(w.growEvery), 0
+		return
+	}
+	q := &w.asked[w.step]
+	q.seq, q.size = e.rng.Uint64(), size
+	w.step++
+	w.growAt = e.in.Now.Add(max(minAnswer, 2*s.Client.SRTT()))
+	session.PadPing(s.End, q.seq, size, e.Out)
+}
+
+// onPong takes the answer to a ping of a session, perhaps a padded one.
+func (e *Engine) onPong(s *Conn, seq uint64) {
+	if s.assoc == nil {
+		return
+	}
+	w := &s.assoc.path
+	if w.by == s {
+		w.probe.OnPong(seq)
+	}
+	for i := range w.asked {
+		if q := &w.asked[i]; q.size != 0 && q.seq == seq {
+			e.raiseCuts(s.assoc, q.size)
+			return
+		}
+	}
+}
+
+// raiseCuts makes the packets of all sessions with a peer as large as size bytes, as far as they
+// agreed on that.
+func (e *Engine) raiseCuts(p *association, size int) {
+	raised := false
+	for _, s := range p.sessions {
+		if s.Client != nil && s.state == connected && s.Client.RaiseCut(size) {
+			raised = true
+		}
+	}
+	w := &p.path
+	w.asked, w.step = [wire.MaxCut]askedSize{}, 0
+	w.growEvery, w.growAt = minGrow, e.in.Now.Add(minGrow)
+	if raised {
+		e.cfg.Logger.Info("path carries larger packets again", "peer", p.addr.String(), "bytes", size)
+	}
 }

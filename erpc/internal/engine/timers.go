@@ -24,6 +24,7 @@ type timers struct {
 
 	trim   bool                   // memory is scarce: pools are to give back what they do not use
 	active []*Conn                // client sessions that have requests
+	asks   bool                   // some of them are to ask whether their peers know them
 	late   []*Conn                // server sessions with answers that wait for their ACKs
 	wheel  *carousel.Wheel[*Conn] // sessions whose next packet is not due; nil until needed
 }
@@ -140,6 +141,15 @@ func (e *Engine) Tick() {
 
 // scanLoss looks for overdue answers in the sessions that have requests.
 func (e *Engine) scanLoss() {
+	if e.timers.asks {
+		e.timers.asks = false
+		for _, s := range e.timers.active {
+			if s.asks {
+				s.asks = false
+				s.live.Probe(s.End, e.rng.Uint64(), e.in.Now, e.Out) // does it know this session?
+			}
+		}
+	}
 	for _, s := range e.timers.active {
 		if s.state != connected {
 			continue
@@ -148,8 +158,10 @@ func (e *Engine) scanLoss() {
 		if retries >= 2 {
 			e.overdue(s)
 		}
-		if _, stuck := s.Client.Suspects(); stuck || s.probe != nil {
+		if _, stuck := s.Client.Suspects(); stuck || s.assoc.path.by == s {
 			e.probePath(s)
+		} else if s.Client.Narrowed() {
+			e.grow(s)
 		}
 		if s.Client.PathPingDue(e.in.Now) {
 			s.live.Probe(s.End, e.rng.Uint64(), e.in.Now, e.Out) // are its hold times true?
@@ -162,7 +174,9 @@ func (e *Engine) scanLoss() {
 //go:noinline
 func (e *Engine) overdue(s *Conn) {
 	if e.in.Now.Sub(s.live.Probed()) > s.plan.timing.RTOMin {
-		s.live.Probe(s.End, e.rng.Uint64(), e.in.Now, e.Out) // does it know this session?
+		// At the next tick: behind what is sent again now the ping would leave in its train, and be
+		// lost with it where the path does not carry its packets any more.
+		s.asks, e.timers.asks = true, true
 	}
 	e.Out.Tell(session.EventOverdue, s.End.Local)
 }
