@@ -230,6 +230,9 @@ var (
 	ErrResponded     = errors.New("no request waits for this response")
 )
 
+// ErrPortClosed is the ErrConnect of a session where nobody listens.
+var ErrPortClosed = Caused(errors.New("nobody listens at the server's port"), ErrConnect)
+
 // ErrNotTaken is the ErrPeerClosed of a request that the server certainly never took.
 var ErrNotTaken error = &causedError{NotRun("session closed by the peer, request not run"),
 	ErrPeerClosed}

@@ -105,21 +105,22 @@ func (q request) answer(b []byte) {
 // stub is an engine with the simplest loop around it, of which the tests look at the parts.
 type stub struct {
 	Engine
-	version  uint8 // of what receive puts in; 0: wire.Version
-	end      *stubEnd
-	now      monotime.Time
-	tb       failer
-	set      setup
-	refusals [256]wire.Code
-	handlers []func(request)
-	posted   chan func() // by workers
-	done     []error     // how requests ended, in that order
-	overdue  int         // how often a session was said to be
-	received int         // packets that passes have taken
-	opened   int         // quotas that were opened and are not closed
-	flushes  int         // how often the transport was
-	calls    map[uint32]stubCall
-	ref      uint32 // of the last call
+	version     uint8 // of what receive puts in; 0: wire.Version
+	end         *stubEnd
+	now         monotime.Time
+	tb          failer
+	set         setup
+	refusals    [256]wire.Code
+	handlers    []func(request)
+	posted      chan func() // by workers
+	done        []error     // how requests ended, in that order
+	overdue     int         // how often a session was said to be
+	unreachable int         // the same
+	received    int         // packets that passes have taken
+	opened      int         // quotas that were opened and are not closed
+	flushes     int         // how often the transport was
+	calls       map[uint32]stubCall
+	ref         uint32 // of the last call
 }
 
 // stubCall is a request under way.
@@ -348,6 +349,8 @@ func (st *stub) settle() {
 			st.Deactivate(st.Conn(ev.Session))
 		case session.EventOverdue:
 			st.overdue++
+		case session.EventUnreachable:
+			st.unreachable++
 		}
 	}
 }
