@@ -62,8 +62,8 @@ type RxPacket struct {
 // Transport moves datagrams in bursts. It may lose, repeat, reorder and (unless
 // Path.Checksummed) damage them, but never joins or cuts them.
 //
-// One goroutine at a time uses a Transport; only Resolve, Register, Unregister, Wake, LocalAddr,
-// Caps and Close may be called from any. The contract is tested by package conformance.
+// One goroutine at a time uses a Transport; only Resolve, Addrs, Register, Unregister, Wake,
+// LocalAddr, Caps and Close may be called from any. The contract is tested by package conformance.
 //
 // A transport of one's own embeds [Base] and writes the methods that Base does not have. A
 // decorator embeds the Transport that it decorates, and writes those that it changes.
@@ -79,6 +79,13 @@ type Transport interface {
 	// ErrBadAddress or are those of the resolver; ErrClosed after Close. Safe from any
 	// goroutine, also beside Close, which does not wait for a name service.
 	Resolve(text string) (Addr, error)
+
+	// Addrs returns all addresses that text had when Resolve was asked for it last, in the order in
+	// which they are to be tried (RFC 8305), without those that this transport cannot reach,
+	// MaxAddrs at most. That of Resolve is among them. nil stands for that one, and for a text that
+	// Resolve was not asked for lately. It blocks no longer than Resolve does. Safe from any
+	// goroutine.
+	Addrs(text string) []Addr
 
 	// Path describes the way to dst. It sends nothing, does not block for long and leaves
 	// received packets valid. It is meant for the opening of a session on either side, not for
@@ -166,6 +173,9 @@ type Transport interface {
 	Close() error
 }
 
+// MaxAddrs is the most addresses of a name that are tried.
+const MaxAddrs = 8
+
 // Base has the methods of a [Transport] that has nothing to say in them; its own type embeds it
 // and writes the others. It hears no hints, has no way to sleep but Wait, needs to know no memory,
 // and no path is private: who has paths with Path.Private writes IsPrivate too.
@@ -173,6 +183,9 @@ type Base struct{}
 
 // IsPrivate returns false.
 func (Base) IsPrivate(Addr) bool { return false }
+
+// Addrs returns nil: no text has more than one address.
+func (Base) Addrs(string) []Addr { return nil }
 
 // Hints returns none.
 func (Base) Hints([]Hint) int { return 0 }

@@ -87,6 +87,11 @@ func (s *spy) Resolve(string) (transport.Addr, error) {
 	return transport.Addr{Port: 8}, errSpy
 }
 
+func (s *spy) Addrs(string) []transport.Addr {
+	s.note("Addrs")
+	return []transport.Addr{{Port: 9}}
+}
+
 func (s *spy) Path(transport.Addr) transport.Path {
 	s.note("Path")
 	return transport.Path{MTU: 776, HostDelay: 3, Shared: true, Checksummed: true, Private: true,

@@ -13,7 +13,7 @@ import (
 type implementation interface {
 	Caps() transport.Caps
 	LocalAddr() transport.Addr
-	Resolve(text string) (transport.Addr, error)
+	resolve(text string) ([]transport.Addr, error)
 	TxBurst(items []transport.TxItem) (int, error)
 	RxBurst(pkts []transport.RxPacket) (int, error)
 	Wait(timeout time.Duration) error
@@ -33,8 +33,9 @@ type implementation interface {
 // Conn is a UDP socket as a transport.Transport.
 type Conn struct {
 	transport.Base
-	impl implementation
-	path pathMTU
+	impl  implementation
+	path  pathMTU
+	names nameBook
 }
 
 // pathMTU is the last answer of PathMTU, cached because sessions with the processes of one host
@@ -89,8 +90,20 @@ func (c *Conn) Caps() transport.Caps { return c.impl.Caps() }
 // answered from the one it used last.
 func (c *Conn) LocalAddr() transport.Addr { return c.impl.LocalAddr() }
 
-// Resolve turns "host:port" into an address that this socket can send to.
-func (c *Conn) Resolve(text string) (transport.Addr, error) { return c.impl.Resolve(text) }
+// Resolve turns "host:port" into an address that this socket can send to: of several one of IPv4,
+// if there is a route.
+func (c *Conn) Resolve(text string) (transport.Addr, error) {
+	all, err := c.impl.resolve(text)
+	if err != nil {
+		return transport.Addr{}, err
+	}
+	c.names.note(text, all)
+	return preferred(all), nil
+}
+
+// Addrs returns all addresses of "host:port" that this socket can send to, as Resolve has found
+// them last: as the resolver sorts them (RFC 6724), with the families in turns.
+func (c *Conn) Addrs(text string) []transport.Addr { return c.names.find(text) }
 
 // TxBurst sends items, see transport.Transport.
 func (c *Conn) TxBurst(items []transport.TxItem) (int, error) { return c.impl.TxBurst(items) }

@@ -91,11 +91,11 @@ func (c *kernelConn) Caps() transport.Caps      { return c.caps }
 func (c *kernelConn) LocalAddr() transport.Addr { return c.local }
 func (c *kernelConn) Flush()                    {}
 
-func (c *kernelConn) Resolve(text string) (transport.Addr, error) {
+func (c *kernelConn) resolve(text string) ([]transport.Addr, error) {
 	if c.closed.Load() {
-		return transport.Addr{}, transport.ErrClosed
+		return nil, transport.ErrClosed
 	}
-	return resolvePeer(c.net, text)
+	return peers(c.net, text, c.local.AddrPort().Addr())
 }
 
 func (c *kernelConn) TxBurst(items []transport.TxItem) (int, error) {

@@ -111,11 +111,11 @@ func (c *portableConn) LocalAddr() transport.Addr {
 		scope)
 }
 
-func (c *portableConn) Resolve(text string) (transport.Addr, error) {
+func (c *portableConn) resolve(text string) ([]transport.Addr, error) {
 	if c.shut.Load() {
-		return transport.Addr{}, transport.ErrClosed
+		return nil, transport.ErrClosed
 	}
-	return resolvePeer(c.net, text)
+	return peers(c.net, text, c.LocalAddr().AddrPort().Addr())
 }
 
 func (c *portableConn) TxBurst(items []transport.TxItem) (int, error) {
