@@ -346,9 +346,11 @@ func contextError(ctx context.Context) error {
 // another goroutine. Calls wait meanwhile, for name and session together at most
 // Timing.ConnectTimeout, also if the network says that nobody listens: the server may be starting.
 // Of several addresses that which worked last is tried first, and the next one when one has failed,
-// or has not answered in 250 ms (RFC 8305). If the lookup fails, or takes more than half of that
-// time, the addresses found last are tried. If that is in vain too, the calls' errors match
-// ErrResolve beside ErrConnect or ErrRefused.
+// or has not answered in 250 ms (RFC 8305). After half a second without an answer from an address
+// it is asked from another port, if the transport has one (Renew): see package udp.
+//
+// If the lookup fails, or takes more than half of that time, the addresses found last are tried. If
+// that is in vain too, the calls' errors match ErrResolve beside ErrConnect or ErrRefused.
 type Client struct {
 	loop   *Loop
 	rpc    *Rpc          // of the loop

@@ -235,6 +235,9 @@ func (p port) ReadClock() monotime.Time                { return p.readClock() }
 func (p port) PathTo(to transport.Addr) transport.Path { return p.tr.Path(to) }
 func (p port) IsPrivate(from transport.Addr) bool      { return p.tr.IsPrivate(from) }
 
+// Renew asks for another port. A transport that has none goes on with the one that it has.
+func (p port) Renew(to transport.Addr) { _ = p.tr.Renew(to) }
+
 // Hints takes what the transport has heard.
 func (p port) Hints() []transport.Hint {
 	n := p.waiting

@@ -59,6 +59,7 @@ type Dialer struct {
 	tries    int
 	sentAt   monotime.Time
 	resent   bool
+	renewAt  monotime.Time
 	connects int    // sent in this attempt
 	bounced  int    // of those: that came back from the network
 	dice     uint64 // state of a generator of random numbers
@@ -71,6 +72,7 @@ func NewDialer(to packet.Addr, c wire.Connect, t Timing, now monotime.Time) *Dia
 		Connect: c, Version: wire.Version, to: to, timing: t, maxMTU: c.Offer.MTU,
 		start: now, deadline: now.Add(t.ConnectTimeout), nextAt: now,
 		retry: t.ConnectRetry, maxRetry: max(t.RTOMax, t.ConnectRetry), dice: c.Nonce,
+		renewAt: now.Add(renewAfter),
 	}
 }
 
@@ -183,6 +185,20 @@ func (d *Dialer) Bounced(again bool, now monotime.Time) bool {
 	if again && !d.proved() {
 		d.nextAt = min(d.nextAt, now.Add(bounceRetry))
 	}
+	return true
+}
+
+// A server that has not answered for renewAfter is sent to from another port, and again in
+// renewEvery. On a path that is longer the first answers are lost, if at all, and no later ones.
+const renewAfter, renewEvery = 500 * time.Millisecond, 2 * time.Second
+
+// Renews reports, each time once, whether the server has not answered for so long that it is time
+// to try from another port.
+func (d *Dialer) Renews(now monotime.Time) bool {
+	if now < d.renewAt || d.Answered() || d.connects < 2 || d.via != 0 {
+		return false
+	}
+	d.renewAt = now.Add(renewEvery)
 	return true
 }
 

@@ -119,6 +119,12 @@ type Transport interface {
 	// comes after the packets from there that RxBurst has returned. Only for the using goroutine.
 	Hints(hints []Hint) int
 
+	// Renew has packets to dst leave by another of this side's ports from now on, and takes what
+	// comes to that port, too. Others are reached as before, and LocalAddr stays. A translator of
+	// addresses leads a port to one host for as long as packets come from there, also when that host
+	// is gone. The error is ErrUnsupported if there is no other port. Only for the using goroutine.
+	Renew(dst Addr) error
+
 	// Wait blocks until a packet may have arrived, Wake was called since the last
 	// Wait returned, or timeout has passed. It may return early for no reason. A
 	// negative timeout waits without end. After Close it returns ErrClosed.
@@ -189,6 +195,9 @@ func (Base) Addrs(string) []Addr { return nil }
 
 // Hints returns none.
 func (Base) Hints([]Hint) int { return 0 }
+
+// Renew returns ErrUnsupported.
+func (Base) Renew(Addr) error { return ErrUnsupported }
 
 // Nap returns ErrUnsupported.
 func (Base) Nap(time.Duration) error { return ErrUnsupported }

@@ -134,6 +134,7 @@ func (s *spy) RxBurst([]transport.RxPacket) (int, error)     { return 0, nil }
 func (s *spy) Unregister([]byte, uint32)                     { s.note("Unregister") }
 func (s *spy) Flush()                                        { s.note("Flush") }
 func (s *spy) Wake()                                         { s.note("Wake") }
+func (s *spy) Renew(transport.Addr) error                    { s.note("Renew"); return errSpy }
 func (s *spy) Nap(time.Duration) error                       { s.note("Nap"); return errSpy }
 func (s *spy) Wait(time.Duration) error                      { s.note("Wait"); return errSpy }
 func (s *spy) FinishWait(uint32) error                       { s.note("FinishWait"); return errSpy }

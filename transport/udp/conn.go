@@ -25,6 +25,7 @@ type implementation interface {
 	PrepareWait() (idle bool, err error)
 	FinishWait(ready uint32) error
 	Hints(hints []transport.Hint) int
+	renew(dst *transport.Addr) error
 	softErrors() uint64
 	// opening says that a session with dst opens now, on this side or the other.
 	opening(dst *transport.Addr, now monotime.Time)
@@ -143,6 +144,10 @@ func (c *Conn) SoftErrors() uint64 { return c.impl.softErrors() }
 // Hints returns what the network has said, see transport.Transport. The portable implementation
 // hears nothing.
 func (c *Conn) Hints(hints []transport.Hint) int { return c.impl.Hints(hints) }
+
+// Renew has packets to dst leave by another port from now on, see transport.Transport. The portable
+// implementation has none, and a socket on a port that was asked for keeps to that.
+func (c *Conn) Renew(dst transport.Addr) error { return c.impl.renew(&dst) }
 
 // Close frees the socket, see transport.Transport.
 func (c *Conn) Close() error { return c.impl.Close() }

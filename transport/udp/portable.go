@@ -102,6 +102,8 @@ func (c *portableConn) Caps() transport.Caps { return c.caps }
 func (c *portableConn) Flush()               {}
 func (c *portableConn) softErrors() uint64   { return c.soft + c.read.Load() }
 
+func (c *portableConn) renew(*transport.Addr) error { return transport.ErrUnsupported }
+
 func (c *portableConn) opening(*transport.Addr, monotime.Time) {}
 
 func (c *portableConn) LocalAddr() transport.Addr {

@@ -62,6 +62,8 @@ type Port interface {
 	PathTo(to transport.Addr) transport.Path
 	// IsPrivate returns the Private of the way to a peer, at once.
 	IsPrivate(from transport.Addr) bool
+	// Renew has packets to a peer leave by another port of this side, if it has one.
+	Renew(to transport.Addr)
 	// Hints returns what the network says about packets sent earlier, until the next call.
 	Hints() []transport.Hint
 	// Post runs fn in the loop, and settles what it leaves. It is called by other goroutines. It

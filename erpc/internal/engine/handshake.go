@@ -333,6 +333,9 @@ func (e *Engine) repeat() {
 	h, now := &e.handshakes, e.in.Now
 	for i := 0; i < len(h.repeating); {
 		s := h.repeating[i]
+		if s.state == connecting && s.dialer != nil && s.dialer.Renews(now) {
+			e.renewPort(s)
+		}
 		switch {
 		case s.state == connecting && s.dialer == nil: // its address is not known
 			if now >= s.nextAt {
@@ -359,6 +362,21 @@ func (e *Engine) repeat() {
 		h.repeating[i] = h.repeating[last]
 		h.repeating[last] = nil
 		h.repeating = h.repeating[:last]
+	}
+}
+
+// renewPort has the Connects of a session that nobody answers leave by another port: a translator
+// may go on to lead the old one to a server that is gone, for as long as packets come from there.
+// Sessions that are open with the address keep their port.
+func (e *Engine) renewPort(s *Conn) {
+	lives := func(c *Conn) bool { return c.state == connected }
+	for _, p := range e.assocs.byAddr[s.End.Peer] {
+		if slices.ContainsFunc(p.sessions, lives) {
+			return
+		}
+	}
+	if e.handshakes.budgets.renewals.take(e.in.Now) {
+		e.port.Renew(s.End.Peer)
 	}
 }
 
@@ -391,6 +409,8 @@ const (
 	keylessPerSecond, keylessAtOnce = 8_000, 1_000
 	// packets of dials that came back, which are looked for among all dials
 	bouncesPerSecond, bouncesAtOnce = 2_000, 1_000
+	// other ports that are asked for, where servers do not answer
+	renewalsPerSecond, renewalsAtOnce = 100, 100
 )
 
 // budgets holds what strangers can make an endpoint do. Each kind has a budget of its own, so that
@@ -399,7 +419,7 @@ type budgets struct {
 	firsts, cookies, stale budget
 	versions, refusals     budget
 	repeats, keyless       budget
-	bounces                budget
+	bounces, renewals      budget
 }
 
 // Of a port where nobody listens, the network sends packets back: ICMP "port unreachable". Anybody
@@ -484,6 +504,7 @@ func newBudgets() budgets {
 		repeats:  newBudget(repeatsPerSecond, repeatsAtOnce),
 		keyless:  newBudget(keylessPerSecond, keylessAtOnce),
 		bounces:  newBudget(bouncesPerSecond, bouncesAtOnce),
+		renewals: newBudget(renewalsPerSecond, renewalsAtOnce),
 	}
 }
 

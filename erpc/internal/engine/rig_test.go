@@ -113,12 +113,13 @@ type stub struct {
 	refusals    [256]wire.Code
 	handlers    []func(request)
 	posted      chan func() // by workers
-	done        []error     // how requests ended, in that order
-	overdue     int         // how often a session was said to be
-	unreachable int         // the same
-	received    int         // packets that passes have taken
-	opened      int         // quotas that were opened and are not closed
-	flushes     int         // how often the transport was
+	renewed     []transport.Addr
+	done        []error // how requests ended, in that order
+	overdue     int     // how often a session was said to be
+	unreachable int     // the same
+	received    int     // packets that passes have taken
+	opened      int     // quotas that were opened and are not closed
+	flushes     int     // how often the transport was
 	calls       map[uint32]stubCall
 	ref         uint32 // of the last call
 }
@@ -221,6 +222,7 @@ type stubPort struct{ st *stub }
 func (p stubPort) ReadClock() monotime.Time             { return p.st.now }
 func (p stubPort) PathTo(transport.Addr) transport.Path { return p.st.end.way }
 func (p stubPort) IsPrivate(transport.Addr) bool        { return p.st.end.way.Private }
+func (p stubPort) Renew(to transport.Addr)              { p.st.renewed = append(p.st.renewed, to) }
 func (p stubPort) QuotaOpened(*Quota)                   { p.st.opened++ }
 func (p stubPort) QuotaClosed(*Quota)                   { p.st.opened-- }
 
