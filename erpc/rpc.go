@@ -323,6 +323,9 @@ func (r *Rpc) trim() {
 // outcome. Errors: those of the transport's Resolve, ErrExhausted, ErrWrongThread,
 // ErrClosed.
 //
+// Where the network says that nobody listens the session ends within milliseconds, with ErrConnect:
+// who dials again waits a while before.
+//
 // The name of a host is looked up in another goroutine, and the loop goes on. A session whose name
 // has no answer within Timing.ConnectTimeout ends with ErrResolve; the goroutine stays until the
 // name service has answered or given up.

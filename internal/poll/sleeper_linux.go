@@ -50,8 +50,8 @@ func (s *Sleeper) Init(name string, closed *atomic.Bool) error {
 }
 
 // Also adds a descriptor to those that end a wait, without a bit of its own: WakeFD is readable
-// when it is. It leaves when it is closed. The set has the same numbers as before, but behind that of
-// WakeFD is another file. Only for the using goroutine, outside of a wait. Errors are
+// when it is. It leaves when it is closed. The set has the same numbers as before, but behind that
+// of WakeFD is another file. Only for the using goroutine, outside of a wait. Errors are
 // transport.ErrClosed after Free, and those of the system.
 func (s *Sleeper) Also(fd int) error {
 	s.eventMu.Lock()

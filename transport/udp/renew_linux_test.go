@@ -187,7 +187,8 @@ func TestRenewBounded(t *testing.T) {
 	}
 }
 
-// TestRenewNot: a socket on a port that was asked for keeps it, and so does the portable one. An address of another family is refused.
+// TestRenewNot: a socket on a port that was asked for keeps it, and so does the portable one. An
+// address of another family is refused.
 func TestRenewNot(t *testing.T) {
 	a := listen(t, "127.0.0.1:0", Config{})
 	text := a.LocalAddr().String()
