@@ -5,11 +5,13 @@ import (
 	"errors"
 	"fmt"
 	"net/netip"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
 
+	"github.com/userspace-rpc/erpc/erpc/internal/engine"
 	"github.com/userspace-rpc/erpc/internal/monotime"
 	"github.com/userspace-rpc/erpc/transport"
 )
@@ -342,9 +344,13 @@ func contextError(ctx context.Context) error {
 //
 // When no session is left it opens a new one. Before, it looks the server's name up again, in
 // another goroutine. Calls wait meanwhile, for name and session together at most
-// Timing.ConnectTimeout. If the lookup fails, or takes more than half of that, the address found
-// last is tried. If that is in vain too, the calls' errors match ErrResolve beside ErrConnect or
-// ErrRefused.
+// Timing.ConnectTimeout, also if the network says that nobody listens: the server may be starting.
+// Of several addresses that which worked last is tried first, and the next one when one has failed,
+// or has not answered in 250 ms (RFC 8305). After half a second without an answer from an address
+// it is asked from another port, if the transport has one (Renew): see package udp.
+//
+// If the lookup fails, or takes more than half of that time, the addresses found last are tried. If
+// that is in vain too, the calls' errors match ErrResolve beside ErrConnect or ErrRefused.
 type Client struct {
 	loop   *Loop
 	rpc    *Rpc          // of the loop
@@ -355,8 +361,9 @@ type Client struct {
 
 	// In the loop only.
 	sessionSet
-	at       int            // place in loop.clients
-	addr     transport.Addr // the last address that text was resolved to
+	at       int              // place in loop.clients
+	addrs    []transport.Addr // what text was resolved to last, in the order to try
+	good     transport.Addr   // the address that worked last
 	redial   redial
 	alarms   clientAlarms
 	alarm    loopAlarm    // the first of them
@@ -368,11 +375,12 @@ type Client struct {
 }
 
 // Dial makes a Client of the server at addr (text that tr resolves) and waits until
-// the session is open. The Client has a loop of its own, which ends with it. Dial owns tr.
-// Errors: a *ConfigError, ErrTransportInUse as of Nexus.NewRpc, or a *DialError with both addresses
-// and ErrResolve with the cause that tr gave, ErrRefused, ErrConnect, or the context's as in Call.
-// If ctx ends while tr.Resolve is at work, Dial closes tr and returns; a goroutine stays until
-// Resolve does.
+// the session is open. It tries all addresses that the text has, and fails at once if the network
+// says that nobody listens at any. The Client has a loop of its own, which ends with it. Dial owns
+// tr. Errors: a *ConfigError, ErrTransportInUse as of Nexus.NewRpc, or a *DialError with all
+// addresses and ErrResolve with the cause that tr gave, ErrRefused, ErrConnect, or the context's as
+// in Call. If ctx ends while tr.Resolve is at work, Dial closes tr and returns; a goroutine stays
+// until Resolve does.
 func Dial(ctx context.Context, tr transport.Transport, addr string, cfg Config) (*Client, error) {
 	owned, err := take(tr)
 	if err != nil {
@@ -460,12 +468,14 @@ type DialError struct {
 	Remote transport.Addr // the address of Server; zero if that is not known
 	Hint   string         // the likely cause, "" if there is none to name
 	Err    error
+	// Remotes are the addresses of Server in the order of trying; Remote is the first.
+	Remotes []transport.Addr
 }
 
 func (e *DialError) Error() string {
 	text := "dial " + e.Server
 	if isIP(e.Server) {
-		if to := e.Remote.String(); e.Remote.IsValid() && to != e.Server {
+		if to := join(e.Remotes, e.Remote); e.Remote.IsValid() && to != e.Server {
 			text += " (" + to + ")"
 		}
 		text += " from " + e.Local.String()
@@ -480,11 +490,27 @@ func (e *DialError) Error() string {
 // Unwrap returns Err.
 func (e *DialError) Unwrap() error { return e.Err }
 
-// dialError makes an error of Dial one that names both addresses.
-func dialError(server string, tr transport.Transport, remote transport.Addr, err error) error {
-	e := &DialError{Server: server, Local: tr.LocalAddr(), Remote: remote, Err: err}
+// join writes addresses one behind the other, or the one if there are none.
+func join(all []transport.Addr, one transport.Addr) string {
+	if len(all) == 0 {
+		return one.String()
+	}
+	text := all[0].String()
+	for i := range all[1:] {
+		text += ", " + all[1+i].String()
+	}
+	return text
+}
+
+// dialError makes an error of Dial one that names all addresses.
+func dialError(server string, tr transport.Transport, to []transport.Addr, err error) error {
+	e := &DialError{Server: server, Local: tr.LocalAddr(), Remotes: to, Err: err}
+	if len(to) > 0 {
+		e.Remote = to[0]
+	}
 	if isIP(server) {
-		e.Hint = hintFor(server, e.Local.AddrPort().Addr(), remote.AddrPort(), remote.IsValid(), err)
+		local, known := e.Local.AddrPort().Addr(), e.Remote.IsValid()
+		e.Hint = hintFor(server, local, e.Remote.AddrPort(), known, err)
 	}
 	return e
 }
@@ -519,6 +545,8 @@ func hintFor(
 			`an address of the network, or on all (":0")`
 	case to.IsLoopback():
 		return "no server listens there"
+	case errors.Is(err, engine.ErrPortClosed):
+		return "no server listens there, or a firewall rejects UDP on the way"
 	}
 	return "no server listens there, or a firewall drops UDP on the way"
 }
@@ -556,6 +584,7 @@ type redial struct {
 	pause      time.Duration // until the next lookup while the session is not open
 	check      bool          // there is to be one more when it is
 	following  bool          // a session opens where the last one led
+	race       race          // between the addresses of the name
 }
 
 // Pauses between lookups while a session is not open. Each is twice as long as the one before.
@@ -605,7 +634,7 @@ func (c *Client) lookup() {
 	}
 	d.resolving = true
 	go func() {
-		to, err := c.rpc.tr.Resolve(c.text)
+		to, err := lookupAll(c.rpc.tr, c.text)
 		_ = c.rpc.Post(func(*Rpc) { c.resolved(to, err) }) // in vain only if the loop has ended
 	}()
 }
@@ -630,30 +659,24 @@ func (c *Client) tooLate() {
 }
 
 // resolved takes the answer to a lookup, which may have been given up.
-func (c *Client) resolved(to transport.Addr, err error) {
+func (c *Client) resolved(to []transport.Addr, err error) {
 	d := &c.redial
 	d.resolving = false
 	if c.over {
 		return
 	}
-	moved := false
 	if err == nil {
-		moved = to != c.addr
-		c.addr, d.resolveErr, d.unknown = to, nil, false
+		c.addrs, d.resolveErr, d.unknown = to, nil, false
 	} else {
 		d.resolveErr = resolveError(err)
 	}
 	switch {
 	case d.awaiting:
 		c.proceed()
-	case moved && c.unopened(): // it tries the old address
-		for len(c.all) > 0 {
-			l := c.all[0]
-			c.detach(l)
-			c.rpc.drop(l.s)
-		}
-		c.proceed()
-	case moved && len(c.all) > 0:
+	case err != nil:
+	case c.unopened():
+		c.rerace()
+	case len(c.all) > 0 && !slices.ContainsFunc(c.all, c.leads):
 		c.follow()
 	}
 	if d.check && c.unopened() {
@@ -665,7 +688,7 @@ func (c *Client) resolved(to transport.Addr, err error) {
 
 // follow opens a session where the name leads now, beside those that are open elsewhere.
 func (c *Client) follow() {
-	s, err := c.rpc.dial(c.addr, hostOf(c.text), c.rpc.cfg.Timing.ConnectTimeout)
+	s, err := c.rpc.dial(c.addrs[0], hostOf(c.text), c.rpc.cfg.Timing.ConnectTimeout)
 	if err != nil {
 		return // the others are open
 	}
@@ -681,18 +704,18 @@ func (c *Client) arrived(l *clientSession) {
 		d.check = false
 		c.lookup()
 	}
-	if !d.following || l.s.Peer() != c.addr {
+	if !d.following || !c.leads(l) {
 		return
 	}
 	d.following = false
 	for i := len(c.all) - 1; i >= 0; i-- {
-		if o := c.all[i]; o.slots > 0 && o.s.Peer() != c.addr {
+		if o := c.all[i]; o.slots > 0 && !c.leads(o) {
 			c.retire(o)
 		}
 	}
 }
 
-// proceed opens a session at the address that is known now.
+// proceed opens a session at the addresses that are known now.
 func (c *Client) proceed() {
 	c.resolveDone()
 	if err := c.connect(); err != nil {
@@ -707,19 +730,6 @@ func (c *Client) resolveDone() {
 	c.redial.awaiting = false
 	c.alarms.lookup = 0
 	c.arm()
-}
-
-// connect opens the first session, in what is left of ConnectTimeout.
-func (c *Client) connect() error {
-	if c.redial.unknown {
-		return c.redial.resolveErr
-	}
-	left := c.rpc.cfg.Timing.ConnectTimeout - c.rpc.readClock().Sub(c.redial.began)
-	s, err := c.rpc.dial(c.addr, hostOf(c.text), max(left, 1))
-	if err == nil {
-		c.open(s, false)
-	}
-	return err
 }
 
 // onSession follows the fate of a session.
@@ -741,12 +751,13 @@ func (c *Client) onSession(s *Session, ev SessionEvent) {
 		c.detach(l)
 	}
 	switch {
+	case ev == SessionRefused && !l.more && c.lost(l):
 	case ev == SessionRefused && len(c.all) > 0:
 		c.growLater()
 	case c.member != nil:
 		c.member.onSession(l, ev)
 	case ev == SessionRefused && !l.more: // else the name may lead elsewhere by now
-		err := s.Err()
+		err := c.redial.race.err(s.Err())
 		if d := c.redial.resolveErr; d != nil {
 			err = fmt.Errorf("%w (%w)", err, d)
 		}
@@ -777,25 +788,38 @@ func (c *Client) tell(err error) {
 	}
 }
 
-// resolve is tr.Resolve, but returns when ctx ends. Then a goroutine is left behind; it ends
+// resolve is lookupAll, but returns when ctx ends. Then a goroutine is left behind; it ends
 // when Resolve returns.
-func resolve(ctx context.Context, tr transport.Transport, text string) (transport.Addr, error) {
+func resolve(ctx context.Context, tr transport.Transport, text string) ([]transport.Addr, error) {
 	if ctx.Err() != nil {
-		return transport.Addr{}, contextError(ctx)
+		return nil, contextError(ctx)
 	}
-	var to transport.Addr
+	var to []transport.Addr
 	answer := make(chan error, 1)
 	go func() {
 		var err error
-		to, err = tr.Resolve(text)
+		to, err = lookupAll(tr, text)
 		answer <- err
 	}()
 	select {
 	case err := <-answer:
 		return to, resolveError(err)
 	case <-ctx.Done():
-		return transport.Addr{}, contextError(ctx)
+		return nil, contextError(ctx)
 	}
+}
+
+// lookupAll returns all addresses of text, in the order to try.
+func lookupAll(tr transport.Transport, text string) ([]transport.Addr, error) {
+	to, err := tr.Resolve(text)
+	if err != nil {
+		return nil, err
+	}
+	all := tr.Addrs(text)
+	if !slices.Contains(all, to) { // Resolve is that of a decorator, which knows better
+		return []transport.Addr{to}, nil
+	}
+	return all[:min(len(all), transport.MaxAddrs)], nil
 }
 
 // resolveError gives an error of Resolve the library's name, or returns nil.

@@ -74,7 +74,7 @@ func newLoop(own *claim, cfg Config) (*Loop, error) {
 
 // Dial makes a Client of the server at addr (text that the Loop's transport resolves) and waits
 // until its session is open. The Client's Close leaves the Loop as it is. Errors: ErrClosed, or a
-// *DialError with both addresses and ErrResolve with the cause that the transport gave, ErrRefused,
+// *DialError with all addresses and ErrResolve with the cause that the transport gave, ErrRefused,
 // ErrConnect, or the context's as in Client.Call. If ctx ends while the transport's Resolve is at
 // work, a goroutine stays until that returns.
 func (l *Loop) Dial(ctx context.Context, addr string) (*Client, error) {
@@ -88,8 +88,8 @@ func (l *Loop) Dial(ctx context.Context, addr string) (*Client, error) {
 	return l.dial(ctx, addr, to)
 }
 
-// dial is Dial with the address that addr was resolved to.
-func (l *Loop) dial(ctx context.Context, addr string, to transport.Addr) (*Client, error) {
+// dial is Dial with the addresses that addr was resolved to.
+func (l *Loop) dial(ctx context.Context, addr string, to []transport.Addr) (*Client, error) {
 	c, err := l.add(addr, to)
 	if err != nil {
 		return nil, err
@@ -101,9 +101,9 @@ func (l *Loop) dial(ctx context.Context, addr string, to transport.Addr) (*Clien
 }
 
 // add makes a Client without a session.
-func (l *Loop) add(addr string, to transport.Addr) (*Client, error) {
+func (l *Loop) add(addr string, to []transport.Addr) (*Client, error) {
 	c := l.newClient(addr)
-	c.addr = to
+	c.addrs = to
 	return c, l.rpc.Post(func(*Rpc) { l.join(c) })
 }
 

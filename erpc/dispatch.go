@@ -86,6 +86,10 @@ func (r *Rpc) settleSession(c *engine.Conn, ev *session.Event) {
 		if l := s.ofClient; l != nil && l.client.member != nil {
 			l.client.member.overdue()
 		}
+	case session.EventUnreachable:
+		if l := s.ofClient; l != nil {
+			l.client.raceOn()
+		}
 	case session.EventCancelled:
 		c.Owner.(*serverEnd).jobs.cancel(ev.Slot)
 	case session.EventClosed:

@@ -1,6 +1,7 @@
 package erpc_test
 
 import (
+	"bytes"
 	"encoding/binary"
 	"errors"
 	"fmt"
@@ -34,6 +35,42 @@ type farmEnd struct {
 	names  map[string]transport.Addr
 	slow   map[string]chan struct{} // names whose lookups wait
 	looked map[string]int
+	many   map[string][]transport.Addr // names with several addresses, in the order to try
+	closed map[transport.Addr]bool     // packets to there come back
+	said   []transport.Hint
+	tried  map[transport.Addr]int // packets sent
+	began  erpc.Time              // when the first one left since it was 0
+}
+
+// Addrs returns what names with several addresses have.
+func (e *farmEnd) Addrs(name string) []transport.Addr {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	return e.many[name]
+}
+
+// TxBurst sends packets, and those to closed ports come back.
+func (e *farmEnd) TxBurst(items []transport.TxItem) (int, error) {
+	for i := range items {
+		it := &items[i]
+		e.tried[it.Dst]++
+		if e.began == 0 {
+			e.began = e.net.now
+		}
+		if e.closed[it.Dst] {
+			q := append(bytes.Clone(it.Head), it.Data...)
+			e.said = append(e.said, transport.Hint{Kind: transport.HintUnreachable, To: it.Dst,
+				Quoted: q[:min(len(q), transport.QuotedMax)]})
+		}
+	}
+	return e.gatedEnd.TxBurst(items)
+}
+
+// Hints returns what came back.
+func (e *farmEnd) Hints(hints []transport.Hint) int {
+	n := copy(hints, e.said)
+	e.said = e.said[n:]
+	return n
 }
 
 func (e *farmEnd) Resolve(name string) (transport.Addr, error) {
@@ -81,6 +118,8 @@ func newFarm(tb testing.TB, servers int, change ...func(erpc.Config) erpc.Config
 			woken: make(chan struct{}, 1), over: make(chan struct{}),
 		},
 		names: map[string]transport.Addr{}, slow: map[string]chan struct{}{}, looked: map[string]int{},
+		many: map[string][]transport.Addr{}, closed: map[transport.Addr]bool{},
+		tried: map[transport.Addr]int{},
 	}
 	f.cfg = erpc.Config{Wait: erpc.WaitSleep, Simulation: erpc.Simulation{Clock: net.Now, Seed: 7}}
 	for i := range servers {

@@ -238,6 +238,9 @@ func (p port) ReadClock() monotime.Time                { return p.readClock() }
 func (p port) PathTo(to transport.Addr) transport.Path { return p.tr.Path(to) }
 func (p port) IsPrivate(from transport.Addr) bool      { return p.tr.IsPrivate(from) }
 
+// Renew asks for another port. A transport that has none goes on with the one that it has.
+func (p port) Renew(to transport.Addr) { _ = p.tr.Renew(to) }
+
 // Hints takes what the transport has heard.
 func (p port) Hints() []transport.Hint {
 	n := p.waiting
@@ -322,6 +325,9 @@ func (r *Rpc) trim() {
 // may be enqueued at once; they leave when the session is open. OnSession tells the
 // outcome. Errors: those of the transport's Resolve, ErrExhausted, ErrWrongThread,
 // ErrClosed.
+//
+// Where the network says that nobody listens the session ends within milliseconds, with ErrConnect:
+// who dials again waits a while before.
 //
 // The name of a host is looked up in another goroutine, and the loop goes on. A session whose name
 // has no answer within Timing.ConnectTimeout ends with ErrResolve; the goroutine stays until the

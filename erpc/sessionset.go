@@ -176,6 +176,9 @@ func (c *Client) opened(l *clientSession) {
 	c.connecting--
 	c.growAt, c.growWait, c.failure = 0, 0, nil
 	c.list(l)
+	if !l.more {
+		c.won(l)
+	}
 	c.arrived(l)
 	if c.member != nil {
 		c.member.opened()
@@ -402,13 +405,13 @@ func (c *Client) try() {
 }
 
 // clientAlarms are the times at which a Client has something to do; 0 for none.
-type clientAlarms struct{ lookup, hold, trim, redial, listen monotime.Time }
+type clientAlarms struct{ lookup, race, hold, trim, redial, listen monotime.Time }
 
 // arm has onAlarm called when the first alarm is due.
 func (c *Client) arm() {
 	first := monotime.Never
 	a := &c.alarms
-	for _, at := range [...]monotime.Time{a.lookup, a.hold, a.trim, a.redial, a.listen} {
+	for _, at := range [...]monotime.Time{a.lookup, a.race, a.hold, a.trim, a.redial, a.listen} {
 		if at != 0 {
 			first = min(first, at)
 		}
@@ -423,7 +426,7 @@ func (c *Client) onAlarm() {
 		at *monotime.Time
 		do func()
 	}{
-		{&a.lookup, c.lookupDue}, {&a.hold, c.try}, {&a.trim, c.trim},
+		{&a.lookup, c.lookupDue}, {&a.race, c.raceOn}, {&a.hold, c.try}, {&a.trim, c.trim},
 		{&a.redial, c.member.redial}, {&a.listen, c.member.listen},
 	} {
 		if *due.at != 0 && now >= *due.at {

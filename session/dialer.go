@@ -41,7 +41,10 @@ type Dialer struct {
 	// Ext are extensions behind the body of each Connect.
 	Ext []byte
 	// Pad writes into the padding of a Connect with a cookie, which is behind the body; nil for none.
-	Pad      func(padding []byte)
+	Pad func(padding []byte)
+	// Persist makes it go on though nobody listens, and Told says that the owner knows.
+	Persist, Told bool
+
 	turns    uint8  // how often Version has changed; see OnVersion
 	via      uint32 // the association on which it opens the session; 0: by Connects
 	to       packet.Addr
@@ -56,6 +59,9 @@ type Dialer struct {
 	tries    int
 	sentAt   monotime.Time
 	resent   bool
+	renewAt  monotime.Time
+	connects int    // sent in this attempt
+	bounced  int    // of those: that came back from the network
 	dice     uint64 // state of a generator of random numbers
 }
 
@@ -66,6 +72,7 @@ func NewDialer(to packet.Addr, c wire.Connect, t Timing, now monotime.Time) *Dia
 		Connect: c, Version: wire.Version, to: to, timing: t, maxMTU: c.Offer.MTU,
 		start: now, deadline: now.Add(t.ConnectTimeout), nextAt: now,
 		retry: t.ConnectRetry, maxRetry: max(t.RTOMax, t.ConnectRetry), dice: c.Nonce,
+		renewAt: now.Add(renewAfter),
 	}
 }
 
@@ -106,6 +113,7 @@ func (d *Dialer) send(now monotime.Time, out *Out) {
 			d.Connect.Put)
 		return
 	}
+	d.connects++
 	field := wire.FirstOf(d.Loop) | wire.NoSession
 	out.Mgmt(&d.to, 0, d.Version, wire.OpConnect, field, 0, wire.ConnectSize+len(d.Ext),
 		size+d.Overhead, d.put)
@@ -129,6 +137,7 @@ func (d *Dialer) Unanswered(now monotime.Time) bool {
 func (d *Dialer) Restart(nonce uint64, now monotime.Time) {
 	d.Connect.Nonce, d.Connect.Cookie, d.Connect.Offer.MTU = nonce, [wire.CookieSize]byte{}, d.maxMTU
 	d.via, d.tries, d.retry = 0, 0, d.timing.ConnectRetry
+	d.connects, d.bounced = 0, 0
 	d.start, d.answered, d.nextAt = now, 0, now
 }
 
@@ -160,6 +169,41 @@ func (d *Dialer) plan(now monotime.Time) {
 		d.retry = min(d.retry*3/2, d.maxRetry)
 	}
 }
+
+// bounceRetry is when a first Connect is repeated that came back. Hosts send few messages, Linux
+// six at once and then one a second to each address, so those that count are asked for at once.
+const bounceRetry = 2500 * time.Microsecond
+
+// Bounced notes that a packet of this attempt came back from the network: nobody listens at the
+// port. It reports false if it cannot be: more have come back than have left. Again asks for the
+// next one soon.
+func (d *Dialer) Bounced(again bool, now monotime.Time) bool {
+	if d.bounced >= d.connects {
+		return false
+	}
+	d.bounced++
+	if again && !d.proved() {
+		d.nextAt = min(d.nextAt, now.Add(bounceRetry))
+	}
+	return true
+}
+
+// A server that has not answered for renewAfter is sent to from another port, and again in
+// renewEvery. On a path that is longer the first answers are lost, if at all, and no later ones.
+const renewAfter, renewEvery = 500 * time.Millisecond, 2 * time.Second
+
+// Renews reports, each time once, whether the server has not answered for so long that it is time
+// to try from another port.
+func (d *Dialer) Renews(now monotime.Time) bool {
+	if now < d.renewAt || d.Answered() || d.connects < 2 || d.via != 0 {
+		return false
+	}
+	d.renewAt = now.Add(renewEvery)
+	return true
+}
+
+// Answered reports whether the server has answered.
+func (d *Dialer) Answered() bool { return d.answered != 0 }
 
 // Repeats reports whether the next Tick would repeat a first Connect.
 func (d *Dialer) Repeats(now monotime.Time) bool {

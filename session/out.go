@@ -441,6 +441,8 @@ const (
 	EventDraining
 	// EventOverdue: a request of session Session has timed out twice in a row.
 	EventOverdue
+	// EventUnreachable: nobody listens where session Session is being opened, which goes on.
+	EventUnreachable
 )
 
 // Marked is a bit of Op.Ref: the owner gets EventSent and EventAnswered for the request.

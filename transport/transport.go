@@ -62,8 +62,8 @@ type RxPacket struct {
 // Transport moves datagrams in bursts. It may lose, repeat, reorder and (unless
 // Path.Checksummed) damage them, but never joins or cuts them.
 //
-// One goroutine at a time uses a Transport; only Resolve, Register, Unregister, Wake, LocalAddr,
-// Caps and Close may be called from any. The contract is tested by package conformance.
+// One goroutine at a time uses a Transport; only Resolve, Addrs, Register, Unregister, Wake,
+// LocalAddr, Caps and Close may be called from any. The contract is tested by package conformance.
 //
 // A transport of one's own embeds [Base] and writes the methods that Base does not have. A
 // decorator embeds the Transport that it decorates, and writes those that it changes.
@@ -79,6 +79,13 @@ type Transport interface {
 	// ErrBadAddress or are those of the resolver; ErrClosed after Close. Safe from any
 	// goroutine, also beside Close, which does not wait for a name service.
 	Resolve(text string) (Addr, error)
+
+	// Addrs returns all addresses that text had when Resolve was asked for it last, in the order in
+	// which they are to be tried (RFC 8305), without those that this transport cannot reach,
+	// MaxAddrs at most. That of Resolve is among them. nil stands for that one, and for a text that
+	// Resolve was not asked for lately. It blocks no longer than Resolve does. Safe from any
+	// goroutine.
+	Addrs(text string) []Addr
 
 	// Path describes the way to dst. It sends nothing, does not block for long and leaves
 	// received packets valid. It is meant for the opening of a session on either side, not for
@@ -111,6 +118,12 @@ type Transport interface {
 	// makes system calls: the hints came with the TxBurst and RxBurst before. A hint about a peer
 	// comes after the packets from there that RxBurst has returned. Only for the using goroutine.
 	Hints(hints []Hint) int
+
+	// Renew has packets to dst leave by another of this side's ports from now on, and takes what
+	// comes to that port, too. Others are reached as before, and LocalAddr stays. A translator of
+	// addresses leads a port to one host for as long as packets come from there, also when that host
+	// is gone. The error is ErrUnsupported if there is no other port. Only for the using goroutine.
+	Renew(dst Addr) error
 
 	// Wait blocks until a packet may have arrived, Wake was called since the last
 	// Wait returned, or timeout has passed. It may return early for no reason. A
@@ -166,6 +179,9 @@ type Transport interface {
 	Close() error
 }
 
+// MaxAddrs is the most addresses of a name that are tried.
+const MaxAddrs = 8
+
 // Base has the methods of a [Transport] that has nothing to say in them; its own type embeds it
 // and writes the others. It hears no hints, has no way to sleep but Wait, needs to know no memory,
 // and no path is private: who has paths with Path.Private writes IsPrivate too.
@@ -174,8 +190,14 @@ type Base struct{}
 // IsPrivate returns false.
 func (Base) IsPrivate(Addr) bool { return false }
 
+// Addrs returns nil: no text has more than one address.
+func (Base) Addrs(string) []Addr { return nil }
+
 // Hints returns none.
 func (Base) Hints([]Hint) int { return 0 }
+
+// Renew returns ErrUnsupported.
+func (Base) Renew(Addr) error { return ErrUnsupported }
 
 // Nap returns ErrUnsupported.
 func (Base) Nap(time.Duration) error { return ErrUnsupported }

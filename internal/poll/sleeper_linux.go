@@ -32,6 +32,7 @@ type Sleeper struct {
 	eventMu sync.Mutex // use of the eventfd against Free
 	event   int        // eventfd
 	open    bool       // event is one
+	also    int        // set of Also, under the number that the eventfd had; 0 if there is none
 }
 
 // Init makes the eventfd. Errors of Sleep begin with name, that of the transport. The transport
@@ -46,6 +47,53 @@ func (s *Sleeper) Init(name string, closed *atomic.Bool) error {
 	s.event, s.open = fd, true
 	s.nap = NewSet(name, fd)
 	return nil
+}
+
+// Also adds a descriptor to those that end a wait, without a bit of its own: WakeFD is readable
+// when it is. It leaves when it is closed. The set has the same numbers as before, but behind that
+// of WakeFD is another file. Only for the using goroutine, outside of a wait. Errors are
+// transport.ErrClosed after Free, and those of the system.
+func (s *Sleeper) Also(fd int) error {
+	s.eventMu.Lock()
+	defer s.eventMu.Unlock()
+	if !s.open {
+		return transport.ErrClosed
+	}
+	if s.also == 0 {
+		if err := s.spread(); err != nil {
+			return err
+		}
+	}
+	return watch(s.also, fd)
+}
+
+// spread puts a set of descriptors in the place of the eventfd, which is in it.
+func (s *Sleeper) spread() error {
+	set, err := unix.EpollCreate1(unix.EPOLL_CLOEXEC)
+	if err != nil {
+		return os.NewSyscallError("epoll_create1", err)
+	}
+	defer unix.Close(set)
+	event, err := unix.FcntlInt(uintptr(s.event), unix.F_DUPFD_CLOEXEC, 0)
+	if err != nil {
+		return os.NewSyscallError("fcntl", err)
+	}
+	if err = watch(set, event); err == nil {
+		err = os.NewSyscallError("dup3", unix.Dup3(set, s.event, unix.O_CLOEXEC))
+	}
+	if err != nil {
+		unix.Close(event)
+		return err
+	}
+	s.also, s.event = s.event, event
+	s.nap = NewSet(s.name, event)
+	return nil
+}
+
+// watch adds a descriptor to a set of epoll.
+func watch(set, fd int) error {
+	ev := unix.EpollEvent{Events: unix.EPOLLIN, Fd: int32(fd)}
+	return os.NewSyscallError("epoll_ctl", unix.EpollCtl(set, unix.EPOLL_CTL_ADD, fd, &ev))
 }
 
 // WakeFD returns the eventfd, which is readable after Wake during a wait, and after Stop. It
@@ -137,6 +185,9 @@ func (s *Sleeper) Free() {
 	defer s.eventMu.Unlock()
 	if s.open {
 		unix.Close(s.event)
+	}
+	if s.open && s.also != 0 {
+		unix.Close(s.also)
 	}
 	s.open = false
 }

@@ -59,7 +59,7 @@ func TestNamedErrors(t *testing.T) {
 		{"get k --remember " + dir + quiet, cli.Failed, []string{dir, "directory"}},
 		{"get k" + quiet, cli.Failed, []string{"--servers 127.0.0.1:1", "--timeout 300ms"}},
 		{"status" + quiet, cli.Failed, []string{"no replica answers at 127.0.0.1:1"}},
-		{"member remove 4" + quiet, cli.Failed, []string{"--servers 127.0.0.1:1", "outcome unknown"}},
+		{"member remove 4" + quiet, cli.Failed, []string{"--servers 127.0.0.1:1", "deadline"}},
 		{"members 1=a:5" + quiet, cli.Failed, []string{"--servers 127.0.0.1:1", "no leader"}},
 		{"member remove 0", cli.Usage, []string{"member remove 0", "numbered from 1"}},
 		{"member lead 0", cli.Usage, []string{"member lead 0", "numbered from 1"}},

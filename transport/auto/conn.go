@@ -144,6 +144,14 @@ func (c *Conn) Hints(hints []transport.Hint) int {
 	return n
 }
 
+// Renew is that of UDP, see transport.Transport and package udp.
+func (c *Conn) Renew(dst transport.Addr) error {
+	if shm.IsAddr(&dst) {
+		return transport.ErrUnsupported
+	}
+	return c.udp.Renew(dst)
+}
+
 // Nap is Wait, but packets of neither way end it, see transport.Transport.
 func (c *Conn) Nap(timeout time.Duration) error {
 	c.turns.busy = false // the next RxBurst looks at both

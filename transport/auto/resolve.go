@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"net"
 	"net/netip"
+	"slices"
 	"strconv"
 	"sync"
 	"time"
@@ -60,6 +61,32 @@ func (c *Conn) Resolve(text string) (transport.Addr, error) {
 	if err != nil || c.shm == nil {
 		return a, err
 	}
+	return c.nearer(a)
+}
+
+// Addrs returns all addresses of "host:port" as Resolve has found them last, those in shared memory
+// first.
+func (c *Conn) Addrs(text string) []transport.Addr {
+	all := c.udp.Addrs(text)
+	if c.shm == nil || len(all) == 0 {
+		return all
+	}
+	var near, far []transport.Addr
+	for _, a := range all {
+		switch b, err := c.nearer(a); {
+		case err != nil:
+		case b == a:
+			far = append(far, a)
+		case !slices.Contains(near, b):
+			near = append(near, b)
+		}
+	}
+	return append(near, far...)
+}
+
+// nearer returns the address in shared memory of the peer at an address of UDP, if it is on this
+// machine and has one, else that address.
+func (c *Conn) nearer(a transport.Addr) (transport.Addr, error) {
 	ap := a.AddrPort()
 	if ip := ap.Addr().Unmap(); ip.IsUnspecified() { // the kernel takes it for loopback
 		loopback := netip.IPv6Loopback()

@@ -3,6 +3,7 @@ package conformance
 import (
 	"errors"
 	"net"
+	"slices"
 	"strings"
 	"sync/atomic"
 
@@ -49,6 +50,10 @@ func testLocalAddr(r *rig) {
 			if err != nil || got != local {
 				r.Errorf("Resolve(%q) = %v, %v, want %v", local, got, err, local)
 			}
+			all := by.Addrs(local.String())
+			if len(all) > 0 && !slices.Equal(all, []transport.Addr{local}) {
+				r.Errorf("Addrs(%q) = %v", local, all)
+			}
 		}
 	}
 	if r.a.LocalAddr() == r.b.LocalAddr() {
@@ -59,6 +64,9 @@ func testLocalAddr(r *rig) {
 func testBadAddresses(r *rig) {
 	for _, text := range r.o.badAddrs {
 		addr, err := resolve(r, text)
+		if all := r.a.Addrs(text); len(all) > 0 {
+			r.Errorf("Addrs(%.40q) = %v", text, all)
+		}
 		if err == nil {
 			r.Errorf("Resolve(%.40q) = %v, want an error", text, addr)
 		} else if !isAddressError(err) {
@@ -94,6 +102,7 @@ func testResolveElsewhere(r *rig) {
 					ended <- err
 					return
 				}
+				r.a.Addrs(peer.String())
 				if n == 0 {
 					begun <- struct{}{}
 				}

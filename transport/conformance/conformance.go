@@ -108,6 +108,7 @@ var cases = []testCase{
 	{name: "dead destination", f: testDeadDestination},
 	{name: "hints", f: testHints},
 	{name: "hint of the end", f: testHintOfEnd},
+	{name: "renew", f: testRenew},
 	{name: "memory", f: testMemory},
 	{name: "stats", f: testStats},
 	{name: "allocations", f: testAllocations},

@@ -87,6 +87,11 @@ func (s *spy) Resolve(string) (transport.Addr, error) {
 	return transport.Addr{Port: 8}, errSpy
 }
 
+func (s *spy) Addrs(string) []transport.Addr {
+	s.note("Addrs")
+	return []transport.Addr{{Port: 9}}
+}
+
 func (s *spy) Path(transport.Addr) transport.Path {
 	s.note("Path")
 	return transport.Path{MTU: 776, HostDelay: 3, Shared: true, Checksummed: true, Private: true,
@@ -129,6 +134,7 @@ func (s *spy) RxBurst([]transport.RxPacket) (int, error)     { return 0, nil }
 func (s *spy) Unregister([]byte, uint32)                     { s.note("Unregister") }
 func (s *spy) Flush()                                        { s.note("Flush") }
 func (s *spy) Wake()                                         { s.note("Wake") }
+func (s *spy) Renew(transport.Addr) error                    { s.note("Renew"); return errSpy }
 func (s *spy) Nap(time.Duration) error                       { s.note("Nap"); return errSpy }
 func (s *spy) Wait(time.Duration) error                      { s.note("Wait"); return errSpy }
 func (s *spy) FinishWait(uint32) error                       { s.note("FinishWait"); return errSpy }

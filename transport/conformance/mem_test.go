@@ -36,6 +36,7 @@ type mutant struct {
 	pathPanics, pathClosed, pathFrees, pathPrivate            bool
 	napDeaf, napClosed, napFickle, stepsAlone, registerFails  bool
 	noHint, hintOther, hintMany, hintAlive                    bool
+	renewIdle, renewFails, addrsOther                         bool
 }
 
 type memNet struct {
@@ -375,6 +376,23 @@ func (t *mem) Register([]byte) (key uint32, err error) {
 		return 0, errors.New("no such memory")
 	}
 	return 1, nil
+}
+
+func (t *mem) Renew(transport.Addr) error {
+	switch {
+	case t.m.renewIdle:
+		return nil
+	case t.m.renewFails:
+		return errors.New("no such port")
+	}
+	return transport.ErrUnsupported
+}
+
+func (t *mem) Addrs(string) []transport.Addr {
+	if t.m.addrsOther {
+		return []transport.Addr{{Port: 99}}
+	}
+	return nil
 }
 
 func (t *mem) Hints(hints []transport.Hint) int {

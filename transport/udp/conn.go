@@ -16,7 +16,7 @@ import (
 type implementation interface {
 	Caps() transport.Caps
 	LocalAddr() transport.Addr
-	Resolve(text string) (transport.Addr, error)
+	resolve(text string) ([]transport.Addr, error)
 	TxBurst(items []transport.TxItem) (int, error)
 	RxBurst(pkts []transport.RxPacket) (int, error)
 	Wait(timeout time.Duration) error
@@ -28,6 +28,7 @@ type implementation interface {
 	PrepareWait() (idle bool, err error)
 	FinishWait(ready uint32) error
 	Hints(hints []transport.Hint) int
+	renew(dst *transport.Addr) error
 	softErrors() uint64
 	// refused names the options that the socket lacks.
 	refused() []string
@@ -42,6 +43,7 @@ type Conn struct {
 	path pathMTU
 	// What the system refuses, so that impl is the portable implementation.
 	without []string
+	names   nameBook
 }
 
 // pathMTU is the last answer of PathMTU, cached because sessions with the processes of one host
@@ -137,8 +139,20 @@ func (c *Conn) Caps() transport.Caps { return c.impl.Caps() }
 // answered from the one it used last.
 func (c *Conn) LocalAddr() transport.Addr { return c.impl.LocalAddr() }
 
-// Resolve turns "host:port" into an address that this socket can send to.
-func (c *Conn) Resolve(text string) (transport.Addr, error) { return c.impl.Resolve(text) }
+// Resolve turns "host:port" into an address that this socket can send to: of several one of IPv4,
+// if there is a route.
+func (c *Conn) Resolve(text string) (transport.Addr, error) {
+	all, err := c.impl.resolve(text)
+	if err != nil {
+		return transport.Addr{}, err
+	}
+	c.names.note(text, all)
+	return preferred(all), nil
+}
+
+// Addrs returns all addresses of "host:port" that this socket can send to, as Resolve has found
+// them last: as the resolver sorts them (RFC 6724), with the families in turns.
+func (c *Conn) Addrs(text string) []transport.Addr { return c.names.find(text) }
 
 // TxBurst sends items, see transport.Transport.
 func (c *Conn) TxBurst(items []transport.TxItem) (int, error) { return c.impl.TxBurst(items) }
@@ -178,6 +192,10 @@ func (c *Conn) SoftErrors() uint64 { return c.impl.softErrors() }
 // Hints returns what the network has said, see transport.Transport. The portable implementation
 // hears nothing.
 func (c *Conn) Hints(hints []transport.Hint) int { return c.impl.Hints(hints) }
+
+// Renew has packets to dst leave by another port from now on, see transport.Transport. The portable
+// implementation has none, and a socket on a port that was asked for keeps to that.
+func (c *Conn) Renew(dst transport.Addr) error { return c.impl.renew(&dst) }
 
 // Close frees the socket, see transport.Transport.
 func (c *Conn) Close() error { return c.impl.Close() }

@@ -3,7 +3,7 @@
 //
 // # Map
 //
-//	owns       a UDP socket, its rings of buffers, trains
+//	owns       a UDP socket, its rings of buffers, trains; a few further sockets, if they are needed
 //	called by  erpc by the contract
 //	never      a packet is joined or cut; it waits inside RxBurst or TxBurst
 //
@@ -61,6 +61,15 @@
 // read only after such a failure, some at a time, and is a part of the receive buffer. The limits
 // that routers report are hints as well: the socket sends packets of any size that the interface
 // takes (IP_PMTUDISC_PROBE).
+//
+// # Further sockets
+//
+// A translator of addresses, such as a Service of Kubernetes, tells flows apart by their ports, and
+// leads a flow to one host for as long as packets of it come, also when the host is gone. So on
+// Linux packets to a peer can be made to leave by another socket ([Conn.Renew]), and what comes to
+// that is received as well. A Conn has four such sockets at most. One that nobody leaves by any
+// more is closed by the next Renew; a peer that was sent nothing for a minute is forgotten. A
+// socket on a port that was asked for has none: firewalls may know the port.
 //
 // # Other systems
 //

@@ -29,6 +29,9 @@ type kernelConn struct {
 	tx     transmitter
 	rx     receiver
 	errors errorQueue
+	out    *outlets // nil without renewed peers, see renew
+	cfg    Config
+	fixed  bool // the port was asked for
 
 	caps  transport.Caps
 	local transport.Addr
@@ -60,7 +63,8 @@ func newKernel(fd int, ip4 bool, l listenAddr, cfg Config) (*kernelConn, error) 
 		unix.Close(fd)
 		return nil, os.NewSyscallError("getsockname", err)
 	}
-	c := &kernelConn{fd: fd, ip4: ip4, local: addrOf(sa)}
+	c := &kernelConn{fd: fd, ip4: ip4, local: addrOf(sa), cfg: cfg, fixed: l.ap.Port() != 0}
+	c.cfg.ReusePort = false
 	if err := refusedCall(); err != nil {
 		unix.Close(fd)
 		return nil, err
@@ -165,39 +169,49 @@ func (c *kernelConn) Caps() transport.Caps      { return c.caps }
 func (c *kernelConn) LocalAddr() transport.Addr { return c.local }
 func (c *kernelConn) Flush()                    {}
 
-func (c *kernelConn) Resolve(text string) (transport.Addr, error) {
+func (c *kernelConn) resolve(text string) ([]transport.Addr, error) {
 	if c.closed.Load() {
-		return transport.Addr{}, transport.ErrClosed
+		return nil, transport.ErrClosed
 	}
-	return resolvePeer(c.net, text)
+	return peers(c.net, text, c.local.AddrPort().Addr())
 }
 
 func (c *kernelConn) TxBurst(items []transport.TxItem) (int, error) {
 	if c.closed.Load() {
 		return 0, transport.ErrClosed
 	}
+	if c.out != nil {
+		n, err := c.txOutlets(items)
+		return n, callError("send", err)
+	}
 	n, err := c.tx.burst(items)
 	if c.errors.due {
 		c.errors.read()
 	}
-	if err != 0 {
-		return n, fmt.Errorf("udp: %w", os.NewSyscallError("send", err))
-	}
-	return n, nil
+	return n, callError("send", err)
 }
 
 func (c *kernelConn) RxBurst(pkts []transport.RxPacket) (int, error) {
 	if c.closed.Load() {
 		return 0, transport.ErrClosed
 	}
+	if c.out != nil {
+		n, err := c.rxOutlets(pkts)
+		return n, callError("recvmsg", err)
+	}
 	n, err := c.rx.burst(pkts)
 	if c.errors.due {
 		c.errors.read()
 	}
-	if err != 0 {
-		return n, fmt.Errorf("udp: %w", os.NewSyscallError("recvmsg", err))
+	return n, callError("recvmsg", err)
+}
+
+// callError is the error of a system call, nil for 0.
+func callError(call string, err unix.Errno) error {
+	if err == 0 {
+		return nil
 	}
-	return n, nil
+	return fmt.Errorf("udp: %w", os.NewSyscallError(call, err))
 }
 
 func (c *kernelConn) Wait(timeout time.Duration) error { return c.sleeper.Wait(c, timeout) }
@@ -212,7 +226,7 @@ func (c *kernelConn) PrepareWait() (idle bool, err error) {
 	}
 	// Packets that RxBurst read but did not have room to return are not in the
 	// socket any more.
-	if c.rx.pending() {
+	if c.rx.pending() || c.out != nil && c.out.pending() {
 		c.sleeper.Cancel()
 		return false, nil
 	}
@@ -236,14 +250,32 @@ func (c *kernelConn) Stats() transport.Stats {
 	if !c.freed {
 		r.readDrops()
 	}
-	c.freeMu.Unlock()
+	defer c.freeMu.Unlock()
 	s.RxDropped = r.dropped
+	if c.out != nil {
+		c.out.stats(s, c.freed)
+	}
 	return *s
 }
 
-func (c *kernelConn) softErrors() uint64 { return c.tx.soft + c.rx.soft }
+func (c *kernelConn) softErrors() uint64 {
+	soft := c.tx.soft + c.rx.soft
+	if c.out != nil {
+		soft += c.out.soft
+		for _, o := range c.out.all {
+			soft += o.rx.soft
+		}
+	}
+	return soft
+}
 
-func (c *kernelConn) Hints(hints []transport.Hint) int { return c.errors.drain(hints) }
+func (c *kernelConn) Hints(hints []transport.Hint) int {
+	n := c.errors.drain(hints)
+	if c.out != nil {
+		n += c.out.drain(hints[n:])
+	}
+	return n
+}
 
 func (c *kernelConn) opening(dst *transport.Addr, now monotime.Time) {
 	if c.tx.sources != nil {
@@ -264,10 +296,11 @@ func (c *kernelConn) Close() error {
 	if c.group != nil {
 		closes = c.group.close
 	}
-	if err := closes(c.fd); err != nil {
-		return os.NewSyscallError("close", err)
+	err := c.freeOutlets()
+	if e := closes(c.fd); e != nil {
+		err = errors.Join(err, os.NewSyscallError("close", e))
 	}
-	return nil
+	return err
 }
 
 // A receiver that expects trains reads with recvmsg, since only its control messages

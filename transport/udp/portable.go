@@ -104,6 +104,8 @@ func (c *portableConn) softErrors() uint64   { return c.soft + c.read.Load() }
 
 func (c *portableConn) refused() []string { return nil }
 
+func (c *portableConn) renew(*transport.Addr) error { return transport.ErrUnsupported }
+
 func (c *portableConn) opening(*transport.Addr, monotime.Time) {}
 
 func (c *portableConn) LocalAddr() transport.Addr {
@@ -113,11 +115,11 @@ func (c *portableConn) LocalAddr() transport.Addr {
 		scope)
 }
 
-func (c *portableConn) Resolve(text string) (transport.Addr, error) {
+func (c *portableConn) resolve(text string) ([]transport.Addr, error) {
 	if c.shut.Load() {
-		return transport.Addr{}, transport.ErrClosed
+		return nil, transport.ErrClosed
 	}
-	return resolvePeer(c.net, text)
+	return peers(c.net, text, c.LocalAddr().AddrPort().Addr())
 }
 
 func (c *portableConn) TxBurst(items []transport.TxItem) (int, error) {

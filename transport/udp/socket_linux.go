@@ -297,11 +297,6 @@ func (s *sockaddr) put(dst *transport.Addr, ip4 bool) bool {
 	return isMapped(&dst.IP)
 }
 
-// isMapped reports whether ip is an IPv4-mapped address, ::ffff:a.b.c.d.
-func isMapped(ip *[16]byte) bool {
-	return binary.LittleEndian.Uint64(ip[:]) == 0 && binary.LittleEndian.Uint32(ip[8:]) == 0xFFFF0000
-}
-
 // get sets a to the address that the kernel wrote into s.
 func (s *sockaddr) get(a *transport.Addr) {
 	a.Port = uint32(binary.BigEndian.Uint16(s[2:]))

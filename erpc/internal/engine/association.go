@@ -446,6 +446,7 @@ func (e *Engine) renew(a *association) {
 	s, err := e.dialLoop(a.addr, a.name, a.loop, e.cfg.Timing.ConnectTimeout)
 	if err == nil && s.handshake != nil {
 		s.hidden, s.handshake.renews = true, true
+		s.Persist()
 	}
 }
 

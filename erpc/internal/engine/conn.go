@@ -118,6 +118,15 @@ func (c *Conn) Open() bool { return c.state == connected }
 // Ended reports whether the session is over; then Err says why.
 func (c *Conn) Ended() bool { return c.state > connected }
 
+// Persist makes a session that is being opened go on, until its time is up, also if the network
+// says that nobody listens at the port: its server may be about to return. The owner gets
+// EventUnreachable then.
+func (c *Conn) Persist() {
+	if c.dialer != nil { // else it has ended
+		c.dialer.Persist = true
+	}
+}
+
 // Err returns why the session ended, or nil.
 func (c *Conn) Err() error { return c.err }
 

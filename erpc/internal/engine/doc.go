@@ -18,7 +18,8 @@
 //	EventDone, EventError, -Failed   a call has ended
 //	EventOpened, EventDraining,
 //	EventSpent, EventFreed,
-//	EventOverdue, EventCancelled     what became of a session, or of a request in it
+//	EventOverdue, EventCancelled,
+//	EventUnreachable                 what became of a session, or of a request in it
 //	EventClosed                      a session has ended: the loop calls Ended, and tells who has it
 //	EventPace, EventLate, -Broken    the engine's own: the loop gives them to Settle
 //	EventFlush                       the loop drains the transport
@@ -54,6 +55,6 @@
 // and each kind has a budget. A peer finds a session only by its number, token and address, or by
 // the association that opened his packet; so he touches no session of another one. What somebody on
 // the path says in the clear (no keys, unreachable, moved, too big) is a question to the peer and
-// never an end. Each part says in its file what it does not take, and docs/security.md whom that
-// stops.
+// never an end, but of an attempt to connect of which it repeats the nonce. Each part says in its
+// file what it does not take, and docs/security.md whom that stops.
 package engine

@@ -62,6 +62,8 @@ type Port interface {
 	PathTo(to transport.Addr) transport.Path
 	// IsPrivate returns the Private of the way to a peer, at once.
 	IsPrivate(from transport.Addr) bool
+	// Renew has packets to a peer leave by another port of this side, if it has one.
+	Renew(to transport.Addr)
 	// Hints returns what the network says about packets sent earlier, until the next call.
 	Hints() []transport.Hint
 	// Post runs fn in the loop, and settles what it leaves. It is called by other goroutines. It
@@ -229,6 +231,9 @@ var (
 	ErrClosed        = errors.New("closed")
 	ErrResponded     = errors.New("no request waits for this response")
 )
+
+// ErrPortClosed is the ErrConnect of a session where nobody listens.
+var ErrPortClosed = Caused(errors.New("nobody listens at the server's port"), ErrConnect)
 
 // ErrNotTaken is the ErrPeerClosed of a request that the server certainly never took.
 var ErrNotTaken error = &causedError{NotRun("session closed by the peer, request not run"),

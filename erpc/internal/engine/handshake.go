@@ -2,8 +2,10 @@ package engine
 
 import (
 	"context"
+	"encoding/binary"
 	"fmt"
 	"math/rand/v2"
+	"slices"
 	"time"
 
 	"github.com/userspace-rpc/erpc/internal/monotime"
@@ -21,6 +23,8 @@ type handshakes struct {
 	connects  []connectPacket // Connects of the burst at hand
 	early     []connectPacket // Crypto packets in it that may belong to them
 	budgets   budgets
+	shut      [16]shutPort
+	nextShut  int // the place for another one
 }
 
 func newHandshakes(rng *rand.Rand) handshakes {
@@ -128,6 +132,9 @@ func (e *Engine) onDialAnswer(s *Conn, op wire.Op, body []byte) {
 	case wire.OpChallenge:
 		var c wire.Challenge
 		c.Parse(body)
+		if p := e.handshakes.shutAt(&s.End.Peer); p != nil && c.Nonce == s.dialer.Connect.Nonce {
+			p.bounces = 0
+		}
 		if s.handshake != nil {
 			e.onChallenge(s, &c, body[wire.ChallengeSize:])
 			return
@@ -326,6 +333,9 @@ func (e *Engine) repeat() {
 	h, now := &e.handshakes, e.in.Now
 	for i := 0; i < len(h.repeating); {
 		s := h.repeating[i]
+		if s.state == connecting && s.dialer != nil && s.dialer.Renews(now) {
+			e.renewPort(s)
+		}
 		switch {
 		case s.state == connecting && s.dialer == nil: // its address is not known
 			if now >= s.nextAt {
@@ -352,6 +362,21 @@ func (e *Engine) repeat() {
 		h.repeating[i] = h.repeating[last]
 		h.repeating[last] = nil
 		h.repeating = h.repeating[:last]
+	}
+}
+
+// renewPort has the Connects of a session that nobody answers leave by another port: a translator
+// may go on to lead the old one to a server that is gone, for as long as packets come from there.
+// Sessions that are open with the address keep their port.
+func (e *Engine) renewPort(s *Conn) {
+	lives := func(c *Conn) bool { return c.state == connected }
+	for _, p := range e.assocs.byAddr[s.End.Peer] {
+		if slices.ContainsFunc(p.sessions, lives) {
+			return
+		}
+	}
+	if e.handshakes.budgets.renewals.take(e.in.Now) {
+		e.port.Renew(s.End.Peer)
 	}
 }
 
@@ -382,6 +407,10 @@ const (
 	repeatsPerSecond, repeatsAtOnce = 50_000, 1_000
 	// sealed datagrams with an index that is not known, which are told so
 	keylessPerSecond, keylessAtOnce = 8_000, 1_000
+	// packets of dials that came back, which are looked for among all dials
+	bouncesPerSecond, bouncesAtOnce = 2_000, 1_000
+	// other ports that are asked for, where servers do not answer
+	renewalsPerSecond, renewalsAtOnce = 100, 100
 )
 
 // budgets holds what strangers can make an endpoint do. Each kind has a budget of its own, so that
@@ -390,6 +419,79 @@ type budgets struct {
 	firsts, cookies, stale budget
 	versions, refusals     budget
 	repeats, keyless       budget
+	bounces, renewals      budget
+}
+
+// Of a port where nobody listens, the network sends packets back: ICMP "port unreachable". Anybody
+// can forge that, but for the nonce of the Connect that it quotes: who repeats it could refuse the
+// session as well. An attempt to connect ends when three packets to its address came back, and
+// nothing else came from there. One that asks again soon ends with its first: hosts send few such
+// messages.
+const (
+	bouncesNeeded = 3
+	// shutFor is how long a packet that came back counts.
+	shutFor = time.Second
+)
+
+// shutPort is an address from which Connects came back.
+type shutPort struct {
+	addr    transport.Addr
+	at      monotime.Time // when the last one came
+	bounces int
+}
+
+// shutAt returns what came back from an address, nil if there is nothing.
+func (h *handshakes) shutAt(addr *transport.Addr) *shutPort {
+	for i := range h.shut {
+		if h.shut[i].addr == *addr && h.shut[i].at != 0 {
+			return &h.shut[i]
+		}
+	}
+	return nil
+}
+
+// bounced takes a packet of an attempt to connect that came back from the network.
+func (e *Engine) bounced(hint *transport.Hint) {
+	h, now, q := &e.handshakes, e.in.Now, hint.Quoted
+	if len(q) < wire.HeaderSize+8 || !h.budgets.bounces.take(now) {
+		return
+	}
+	nonce := binary.LittleEndian.Uint64(q[wire.HeaderSize:])
+	i := slices.IndexFunc(h.repeating, func(c *Conn) bool {
+		return c.dialer != nil && c.dialer.Connect.Nonce == nonce && c.End.Peer == hint.To
+	})
+	if i < 0 {
+		return
+	}
+	p := h.shutAt(&hint.To)
+	if p == nil {
+		p = &h.shut[h.nextShut%len(h.shut)]
+		h.nextShut++
+		*p = shutPort{addr: hint.To}
+	} else if now.Sub(p.at) > shutFor {
+		p.bounces = 0
+	}
+	if !h.repeating[i].dialer.Bounced(p.bounces+1 < bouncesNeeded, now) {
+		return
+	}
+	p.bounces++
+	if p.at = now; p.bounces >= bouncesNeeded {
+		e.portClosed(hint.To)
+	}
+}
+
+// portClosed ends the attempts to connect to an address where nobody listens.
+func (e *Engine) portClosed(at transport.Addr) {
+	for _, s := range e.handshakes.repeating {
+		switch {
+		case s.state != connecting || s.dialer == nil || s.End.Peer != at:
+		case !s.dialer.Persist:
+			e.end(s, ErrPortClosed, Refused)
+		case !s.dialer.Told:
+			s.dialer.Told = true
+			e.Out.Tell(session.EventUnreachable, s.End.Local)
+		}
+	}
 }
 
 func newBudgets() budgets {
@@ -401,6 +503,8 @@ func newBudgets() budgets {
 		refusals: newBudget(versionsPerSecond, versionsAtOnce),
 		repeats:  newBudget(repeatsPerSecond, repeatsAtOnce),
 		keyless:  newBudget(keylessPerSecond, keylessAtOnce),
+		bounces:  newBudget(bouncesPerSecond, bouncesAtOnce),
+		renewals: newBudget(renewalsPerSecond, renewalsAtOnce),
 	}
 }
 

@@ -291,6 +291,9 @@ func (e *Engine) onHints() {
 			e.gone(h.To)
 			continue
 		}
+		if h.Kind == transport.HintUnreachable && len(e.handshakes.repeating) > 0 {
+			e.bounced(&h)
+		}
 		for _, p := range e.assocs.byAddr[h.To] {
 			switch h.Kind {
 			case transport.HintUnreachable:

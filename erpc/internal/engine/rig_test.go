@@ -105,21 +105,23 @@ func (q request) answer(b []byte) {
 // stub is an engine with the simplest loop around it, of which the tests look at the parts.
 type stub struct {
 	Engine
-	version  uint8 // of what receive puts in; 0: wire.Version
-	end      *stubEnd
-	now      monotime.Time
-	tb       failer
-	set      setup
-	refusals [256]wire.Code
-	handlers []func(request)
-	posted   chan func() // by workers
-	done     []error     // how requests ended, in that order
-	overdue  int         // how often a session was said to be
-	received int         // packets that passes have taken
-	opened   int         // quotas that were opened and are not closed
-	flushes  int         // how often the transport was
-	calls    map[uint32]stubCall
-	ref      uint32 // of the last call
+	version     uint8 // of what receive puts in; 0: wire.Version
+	end         *stubEnd
+	now         monotime.Time
+	tb          failer
+	set         setup
+	refusals    [256]wire.Code
+	handlers    []func(request)
+	posted      chan func() // by workers
+	renewed     []transport.Addr
+	done        []error // how requests ended, in that order
+	overdue     int     // how often a session was said to be
+	unreachable int     // the same
+	received    int     // packets that passes have taken
+	opened      int     // quotas that were opened and are not closed
+	flushes     int     // how often the transport was
+	calls       map[uint32]stubCall
+	ref         uint32 // of the last call
 }
 
 // stubCall is a request under way.
@@ -220,6 +222,7 @@ type stubPort struct{ st *stub }
 func (p stubPort) ReadClock() monotime.Time             { return p.st.now }
 func (p stubPort) PathTo(transport.Addr) transport.Path { return p.st.end.way }
 func (p stubPort) IsPrivate(transport.Addr) bool        { return p.st.end.way.Private }
+func (p stubPort) Renew(to transport.Addr)              { p.st.renewed = append(p.st.renewed, to) }
 func (p stubPort) QuotaOpened(*Quota)                   { p.st.opened++ }
 func (p stubPort) QuotaClosed(*Quota)                   { p.st.opened-- }
 
@@ -348,6 +351,8 @@ func (st *stub) settle() {
 			st.Deactivate(st.Conn(ev.Session))
 		case session.EventOverdue:
 			st.overdue++
+		case session.EventUnreachable:
+			st.unreachable++
 		}
 	}
 }
