@@ -26,6 +26,9 @@ type implementation interface {
 	FinishWait(ready uint32) error
 	Hints(hints []transport.Hint) int
 	softErrors() uint64
+	// namespace returns a number of the network that the socket is in; ok is false if that cannot be
+	// told, or it is closed.
+	namespace() (id uint64, ok bool)
 	// opening says that a session with dst opens now, on this side or the other.
 	opening(dst *transport.Addr, now monotime.Time)
 }
@@ -35,6 +38,15 @@ type Conn struct {
 	transport.Base
 	impl implementation
 	path pathMTU
+	kind *kind // nil with a port of one's own; see Kind
+}
+
+// kind is what two sockets have in common that differ in a port which the system chose. The network
+// is filled in when it is asked for.
+type kind struct {
+	network uint64
+	local   listenAddr
+	cfg     Config
 }
 
 // pathMTU is the last answer of PathMTU, cached because sessions with the processes of one host
@@ -68,17 +80,33 @@ func Listen(addr string, cfg Config) (*Conn, error) {
 	if err != nil {
 		return nil, err
 	}
+	listen := listenKernel
 	if cfg.Portable || !haveKernel {
-		return wrap(listenPortable(local, cfg))
+		listen = listenPortable
 	}
-	return wrap(listenKernel(local, cfg))
-}
-
-func wrap(impl implementation, err error) (*Conn, error) {
+	impl, err := listen(local, cfg)
 	if err != nil {
 		return nil, err
 	}
-	return &Conn{impl: impl}, nil
+	c := &Conn{impl: impl}
+	if local.ap.Port() == 0 && !cfg.ReusePort {
+		c.kind = &kind{local: local, cfg: cfg}
+	}
+	return c, nil
+}
+
+// Kind is that of all sockets in the same network which were opened with the same host, the same
+// Config and port 0, see transport.Transport. Linux before 5.14 does not tell networks apart, so
+// there it is nil, as it always is of the portable implementation on Linux.
+func (c *Conn) Kind(self transport.Transport) any {
+	if c.kind == nil || self != transport.Transport(c) {
+		return nil
+	}
+	k, ok := *c.kind, false
+	if k.network, ok = c.impl.namespace(); !ok {
+		return nil
+	}
+	return k
 }
 
 // Caps returns what the transport can do.

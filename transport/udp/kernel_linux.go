@@ -171,6 +171,16 @@ func (c *kernelConn) softErrors() uint64 { return c.tx.soft + c.rx.soft }
 
 func (c *kernelConn) Hints(hints []transport.Hint) int { return c.errors.drain(hints) }
 
+func (c *kernelConn) namespace() (uint64, bool) {
+	c.freeMu.Lock()
+	defer c.freeMu.Unlock()
+	if c.freed {
+		return 0, false
+	}
+	id, err := unix.GetsockoptUint64(c.fd, unix.SOL_SOCKET, unix.SO_NETNS_COOKIE)
+	return id, err == nil
+}
+
 func (c *kernelConn) opening(dst *transport.Addr, now monotime.Time) {
 	if c.tx.sources != nil {
 		c.tx.sources.opening(dst, now)

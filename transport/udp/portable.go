@@ -102,6 +102,9 @@ func (c *portableConn) Caps() transport.Caps { return c.caps }
 func (c *portableConn) Flush()               {}
 func (c *portableConn) softErrors() uint64   { return c.soft + c.read.Load() }
 
+// namespace: only Linux has more networks than one.
+func (c *portableConn) namespace() (uint64, bool) { return 0, !haveKernel && !c.shut.Load() }
+
 func (c *portableConn) opening(*transport.Addr, monotime.Time) {}
 
 func (c *portableConn) LocalAddr() transport.Addr {
