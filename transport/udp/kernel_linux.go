@@ -83,7 +83,7 @@ func newKernel(fd int, ip4 bool, l listenAddr, cfg Config) (*kernelConn, error) 
 	}
 	c.errors.init(fd, ip4)
 	c.tx.init(fd, ip4, cfg.MTU, segments, known, &c.errors)
-	c.rx.init(fd, cfg.MTU, !cfg.NoGRO && enableGRO(fd), cfg.ECN, known, &c.errors)
+	c.rx.init(fd, cfg.MTU, !cfg.NoGRO, cfg.ECN, known, &c.errors)
 	return c, nil
 }
 

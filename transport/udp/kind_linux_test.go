@@ -1,6 +1,7 @@
 package udp
 
 import (
+	"runtime"
 	"testing"
 
 	"github.com/userspace-rpc/erpc/transport"
@@ -47,4 +48,24 @@ func TestKind(t *testing.T) {
 			t.Errorf("in another network: kind %v, want another than %v", k, a)
 		}
 	})
+}
+
+// TestListenTakesLittle: a socket that is closed at once took no memory for packets.
+func TestListenTakesLittle(t *testing.T) {
+	const rounds, most = 100, 64 << 10
+	var before, after runtime.MemStats
+	for _, addr := range []string{"127.0.0.1:0", ":0"} {
+		runtime.ReadMemStats(&before)
+		for range rounds {
+			c, err := Listen(addr, Config{})
+			if err != nil {
+				t.Fatal(err)
+			}
+			_ = c.Close()
+		}
+		runtime.ReadMemStats(&after)
+		if n := (after.TotalAlloc - before.TotalAlloc) / rounds; n > most {
+			t.Errorf("%s: %d bytes each, want at most %d", addr, n, most)
+		}
+	}
 }

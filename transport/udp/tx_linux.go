@@ -78,20 +78,22 @@ func (t *transmitter) init(
 ) {
 	t.errors = errors
 	t.fd, t.ip4, t.mtu, t.segments, t.sources = fd, ip4, mtu, segments, known
+}
+
+// prepare makes memory for a socket that sends for the first time.
+func (t *transmitter) prepare() {
 	t.msgs = make([]mmsghdr, txMessages+1)
 	t.names = make([]sockaddr, txMessages+1)
 	t.control = make([][]byte, txMessages+1)
 	t.pktinfo = make([][]byte, txMessages+1)
 	t.trains = make([]train, txMessages)
-	t.vectors = make([]unix.Iovec, txVectors)
-	t.stage = make([]byte, txStage)
-	t.lone = make([]byte, mtu)
+	t.lone = make([]byte, t.mtu)
 	for i := range t.msgs {
 		m := &t.msgs[i]
 		b := segmentControl(nil)
 		size := len(b)
-		if known != nil {
-			b = pktinfoControl(b, ip4)
+		if t.sources != nil {
+			b = pktinfoControl(b, t.ip4)
 		}
 		t.control[i], t.pktinfo[i] = b[:size], b[size:]
 		m.put(&t.names[i], b)
@@ -110,6 +112,9 @@ func (t *transmitter) nameLen() int {
 
 // burst sends items and returns how many it took.
 func (t *transmitter) burst(items []transport.TxItem) (int, unix.Errno) {
+	if t.msgs == nil {
+		t.prepare()
+	}
 	if len(items) == 1 { // the latency of a lone packet matters most
 		return t.lonely(&items[0])
 	}
@@ -259,6 +264,9 @@ func (t *transmitter) judge(err unix.Errno) (v verdict, retry bool) {
 // build turns as many items as fit into messages and returns how many. It stops
 // at an item that can never be sent.
 func (t *transmitter) build(items []transport.TxItem) int {
+	if t.vectors == nil {
+		t.vectors, t.stage = make([]unix.Iovec, txVectors), make([]byte, txStage)
+	}
 	t.count, t.vecs, t.staged = 0, 0, 0
 	i := 0
 	for i < len(items) && t.count < txMessages {
