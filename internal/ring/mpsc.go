@@ -6,9 +6,9 @@ import "sync/atomic"
 const maxCapacity = 1 << 30
 
 // slot holds one value. Its sequence number says whose turn it is, for the
-// position pos that maps to it, less the slot's place: pos = the producer's, pos+1 = the consumer's,
-// pos+len(slots) = the producer's of the next round. So all begin with 0, and a ring takes no more
-// memory than it has had values.
+// position pos that maps to it, less the slot's place: pos = the producer's, pos+1 = the
+// consumer's, pos+len(slots) = the producer's of the next round. So all begin with 0, and a ring
+// takes no more memory than it has had values.
 type slot[T any] struct {
 	seq   atomic.Uint64
 	value T

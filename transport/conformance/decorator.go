@@ -10,10 +10,9 @@ import (
 )
 
 // Decorator tests that a decorator passes on what it does not change: every method but the bursts,
-// which [Run] tests, reaches the transport that wrap decorates, and its answer comes back. It has no
-// Kind, since nothing else can take its place. wrap is
-// given no faults and no delays to add. A decorator that embeds the transport passes, and goes on
-// to pass when the contract grows.
+// which [Run] tests, reaches the transport that wrap decorates, and its answer comes back. It has
+// no Kind, since nothing else can take its place. wrap is given no faults and no delays to add. A
+// decorator that embeds the transport passes, and goes on to pass when the contract grows.
 func Decorator(t *testing.T, wrap func(transport.Transport) transport.Transport) {
 	testDecorator(t, wrap)
 }

@@ -7,8 +7,8 @@ import (
 	"github.com/userspace-rpc/erpc/transport"
 )
 
-// TestKind: sockets that differ in nothing but a port of the system's choice are of one kind, and no
-// others are. A type that embeds one has none.
+// TestKind: sockets that differ in nothing but a port of the system's choice are of one kind, and
+// no others are. A type that embeds one has none.
 func TestKind(t *testing.T) {
 	kindOf := func(c *Conn) any { return c.Kind(c) }
 	a := kindOf(listen(t, "127.0.0.1:0", Config{}))
@@ -36,8 +36,9 @@ func TestKind(t *testing.T) {
 	}
 	for name, c := range map[string]*Conn{
 		"another host": listen(t, "127.0.0.2:0", Config{}), "all": listen(t, ":0", Config{}),
-		"all of IPv4": listen(t, "0.0.0.0:0", Config{}), "MTU": listen(t, "127.0.0.1:0", Config{MTU: 999}),
-		"buffer": listen(t, "127.0.0.1:0", Config{RecvBuffer: 1 << 16}),
+		"all of IPv4": listen(t, "0.0.0.0:0", Config{}),
+		"MTU":         listen(t, "127.0.0.1:0", Config{MTU: 999}),
+		"buffer":      listen(t, "127.0.0.1:0", Config{RecvBuffer: 1 << 16}),
 	} {
 		if k := kindOf(c); k == nil || k == a {
 			t.Errorf("%s: kind %v, want another than %v", name, k, a)
