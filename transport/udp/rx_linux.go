@@ -9,6 +9,7 @@ import (
 
 const (
 	rxMessages = 32 // most messages of one recvmmsg
+	growAfter  = 4  // reads in a row that use all buffers ask for more of them
 	// maxDatagram is the most a train can hold, and any datagram.
 	maxDatagram = 1 << 16
 	// rxSkew shifts each buffer against the one before, so that the first lines
@@ -31,6 +32,7 @@ type receiver struct {
 	next int // message to split next
 	got  int // messages read
 	want int // messages to ask for
+	full int // reads in a row that used all buffers
 
 	gro     bool // trains are wanted; since the first read: and the kernel has them
 	mode    rxMode
@@ -142,7 +144,8 @@ func (r *receiver) burst(pkts []transport.RxPacket) (int, unix.Errno) {
 // asking for more than there are costs a futile look at the queue, on the path of
 // a lone packet. While the queue holds all it asks for, it doubles.
 func (r *receiver) read(limit int) unix.Errno {
-	if r.want > len(r.msgs) {
+	if len(r.msgs) < rxMessages && (r.msgs == nil || r.full == growAfter) {
+		r.full = 0
 		r.grow(min(max(1, 4*len(r.msgs)), rxMessages))
 	}
 	n, err := r.call(min(r.want, limit))
@@ -155,9 +158,12 @@ func (r *receiver) read(limit int) unix.Errno {
 	}
 	r.next, r.got = 0, n
 	if n == r.want {
-		r.want = min(2*n, rxMessages)
+		r.want = min(2*n, len(r.msgs))
 	} else {
 		r.want = max(n, 1)
+	}
+	if r.full++; n < len(r.msgs) {
+		r.full = 0
 	}
 	return 0
 }

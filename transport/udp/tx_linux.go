@@ -15,6 +15,7 @@ const (
 	// more than copying that little.
 	txCopyMax = 256
 	txStage   = 2 * maxDatagram
+	txFirst   = 4 << 10 // of txStage, until that is not enough
 	// maxTrain is the most bytes that a train holds in either family.
 	maxTrain = MaxMTU6
 	// loneSlot is the message that sendOne uses. It is none of a batch: packets are also sent
@@ -265,7 +266,7 @@ func (t *transmitter) judge(err unix.Errno) (v verdict, retry bool) {
 // at an item that can never be sent.
 func (t *transmitter) build(items []transport.TxItem) int {
 	if t.vectors == nil {
-		t.vectors, t.stage = make([]unix.Iovec, txVectors), make([]byte, txStage)
+		t.vectors, t.stage = make([]unix.Iovec, txVectors), make([]byte, txFirst)
 	}
 	t.count, t.vecs, t.staged = 0, 0, 0
 	i := 0
@@ -329,6 +330,9 @@ func manages(it *transport.TxItem) bool { return len(it.Head) > 0 && it.Head[0]&
 func (t *transmitter) fill(m *mmsghdr, items []transport.TxItem, size, bytes int) bool {
 	if size > txCopyMax {
 		return t.fillVectors(m, items)
+	}
+	if t.staged+bytes > len(t.stage) && len(t.stage) < txStage {
+		t.stage, t.staged = make([]byte, txStage), 0 // the messages so far keep the old one
 	}
 	if t.staged+bytes > len(t.stage) || t.vecs == len(t.vectors) {
 		return false
