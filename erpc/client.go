@@ -327,8 +327,8 @@ func contextError(ctx context.Context) error {
 	return fmt.Errorf("%w: %w", ErrCancelled, ctx.Err())
 }
 
-// Client calls one server from any number of goroutines. The event loop of its sessions is its own,
-// with a goroutine and a transport (Dial), or one that it shares with others (Loop.Dial).
+// Client calls one server from any number of goroutines. It shares the event loop of its sessions,
+// with a goroutine and a transport, with others (Dial, Loop.Dial), or has one of its own (Dial).
 // As many calls are under way as there are callers: it opens further sessions when the slots of
 // those that it has are in use, and closes them when they had no call for some seconds. Calls wait
 // for a slot while a server refuses further sessions, and while requests under way have 4 MiB. All
@@ -355,6 +355,8 @@ type Client struct {
 	loop   *Loop
 	rpc    *Rpc          // of the loop
 	alone  bool          // the loop ends with the Client
+	shared *sharedLoop   // it is one of Dial, and ends some time after its last Client; or nil
+	unused *claim        // of that one: to a transport which the loop does not use; or nil
 	text   string        // the server's address as Dial was given it
 	done   chan struct{} // the Client has ended
 	closed atomic.Bool
@@ -376,15 +378,27 @@ type Client struct {
 
 // Dial makes a Client of the server at addr (text that tr resolves) and waits until
 // the session is open. It tries all addresses that the text has, and fails at once if the network
-// says that nobody listens at any. The Client has a loop of its own, which ends with it. Dial owns
-// tr. Errors: a *ConfigError, ErrTransportInUse as of Nexus.NewRpc, or a *DialError with all
-// addresses and ErrResolve with the cause that tr gave, ErrRefused, ErrConnect, or the context's as
-// in Call. If ctx ends while tr.Resolve is at work, Dial closes tr and returns; a goroutine stays
-// until Resolve does.
+// says that nobody listens at any. Dial owns tr.
+//
+// Clients share a Loop if their transports differ in nothing but a port that the system chose, as
+// of udp.Listen(":0"), and their configurations are equal: with the same TLS, Keyring and Logger,
+// by pointer, and without OnSession, Authorize, AuthorizeRequest, KeyLog, Congestion.Custom,
+// Simulation, LockThread, WaitSpin, MaxSessions and MemoryLimit. Then tr is closed at once, if it
+// does not become that Loop's. There are up to GOMAXPROCS of them. They end 200 ms after the last
+// Client, so that a program which dials again and again finds socket and keys in place. Other
+// Clients have a Loop of their own, which ends with them. Use NewLoop to have one in any case.
+//
+// Errors: a *ConfigError, ErrTransportInUse as of Nexus.NewRpc, or a *DialError with all addresses
+// and ErrResolve with the cause that tr gave, ErrRefused, ErrConnect, or the context's as in Call.
+// If ctx ends while tr.Resolve is at work, Dial closes tr and returns; a goroutine stays until
+// Resolve does.
 func Dial(ctx context.Context, tr transport.Transport, addr string, cfg Config) (*Client, error) {
 	owned, err := take(tr)
 	if err != nil {
 		return nil, err
+	}
+	if sort, ok := sortOf(tr, &cfg); ok {
+		return shared.dial(ctx, owned, addr, sort, cfg)
 	}
 	to, err := resolve(ctx, tr, addr)
 	if err != nil {
@@ -431,20 +445,24 @@ func (c *Client) Ready(ctx context.Context) error {
 }
 
 // Close ends the Client's sessions, and its loop if that is its own. Calls under way end with
-// ErrClosed. It does not wait for a lookup of the server's name, which cannot be ended: the
-// lookup's goroutine ends when the transport's Resolve returns. It must not be called in the loop,
-// by OnSession.
+// ErrClosed, and the server is told. It does not wait for a lookup of the server's name, which
+// cannot be ended: the lookup's goroutine ends when the transport's Resolve returns. It must not be
+// called in the loop, by OnSession.
 func (c *Client) Close() error {
 	if c.alone {
 		c.closed.Store(true)
 		return c.loop.Close()
 	}
-	if !c.closed.Swap(true) {
+	first := !c.closed.Swap(true)
+	if first {
 		_ = c.rpc.Post(func(*Rpc) { c.finish() }) // in vain only if the loop has ended
 	}
 	select {
 	case <-c.done:
 	case <-c.loop.done:
+	}
+	if first && c.shared != nil {
+		c.shared.leave(c.unused, false)
 	}
 	return nil
 }

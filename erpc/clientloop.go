@@ -12,7 +12,8 @@ import (
 )
 
 // Loop is an event loop that Clients share: one transport, one Rpc and one goroutine, however many
-// Clients. A program with many servers makes one Loop, or one per core, and dials all of them.
+// Clients. Dial makes such Loops by itself, and ends them. A program makes one, or one per core, to
+// decide which Clients share it, and how long it lives.
 //
 // The Loop owns its transport. It has the configuration of all its Clients, and their counters. A
 // Client owns its sessions, its queue of calls and its times; MaxQueue bounds each Client, and
@@ -213,6 +214,9 @@ func (c *Client) finish() {
 		}
 	}
 	c.rpc.settle() // its calls end
+	if c.shared != nil {
+		c.rpc.drain() // the server is told before Close returns: the process may end then
+	}
 	if c.member != nil {
 		c.member.update()
 	}

@@ -126,7 +126,7 @@ func TestDialErrorDeadline(t *testing.T) {
 	} {
 		tr := listen(t, "127.0.0.1:0")
 		local := tr.LocalAddr()
-		_, err = erpc.Dial(c.ctx, tr, c.server, erpc.Config{})
+		_, err = erpc.Dial(c.ctx, tr, c.server, ofItsOwn)
 		is(t, c.server, err, c.want)
 		var de *erpc.DialError
 		if !errors.As(err, &de) || de.Local != local || de.Remote.String() != c.server ||

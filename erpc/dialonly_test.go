@@ -53,7 +53,9 @@ func TestLoopTakesNoSessions(t *testing.T) {
 			is(t, "an endpoint", err, nil)
 			ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
 			defer cancel()
-			c, err := erpc.Dial(ctx, tr, addr, cfg)
+			l, err := erpc.NewLoop(tr, cfg)
+			is(t, "a loop", err, nil)
+			c, err := l.Dial(ctx, addr)
 			is(t, "dial", err, nil)
 			stranger(t, "in the clear", tr.LocalAddr().String(), erpc.Config{})
 			stranger(t, "with a shared key", tr.LocalAddr().String(), erpc.Config{PSK: testPSK})
@@ -61,7 +63,7 @@ func TestLoopTakesNoSessions(t *testing.T) {
 				erpc.Config{TLS: &tls.Config{RootCAs: ca.Pool}})
 			_, err = c.Call(ctx, 1, []byte("hello"))
 			is(t, "a call", err, nil)
-			is(t, "close", c.Close(), nil)
+			is(t, "close", errors.Join(c.Close(), l.Close()), nil)
 			if shown {
 				t.Error("a handshake began")
 			}

@@ -8,9 +8,10 @@
 //	client, err := erpc.Dial(ctx, conn, "server:31850", erpc.Config{})
 //	answer, err := client.Call(ctx, 1, request) // from any goroutine
 //
-// [Client] and [Server] are for goroutines: start there. The Clients of one [Loop] share a socket
-// and a goroutine; a [Pool] calls several servers. [Nexus] and [Rpc] are the event loop
-// underneath: no allocation, lock or goroutine switch per call, and one thread that owns it.
+// [Client] and [Server] are for goroutines: start there. Clients share a socket and a goroutine, by
+// Dial where nothing tells them apart, or on a [Loop] of one's own; a [Pool] calls several servers.
+// [Nexus] and [Rpc] are the event loop underneath: no allocation, lock or goroutine switch per
+// call, and one thread that owns it.
 //
 // Contexts must not be nil: as in package net, a nil one panics.
 //

@@ -15,8 +15,16 @@ func ExampleSnapshots() {
 	server, addr := mustServe(echo, func(_ context.Context, b []byte) ([]byte, error) {
 		return b, nil
 	})
-	client := mustDial(addr, erpc.Config{})
+	// A Loop of one's own: those of Dial are shared, and count the calls of all their Clients.
 	ctx := context.Background()
+	loop, err := erpc.NewLoop(mustListen(), erpc.Config{})
+	if err != nil {
+		log.Fatal(err)
+	}
+	client, err := loop.Dial(ctx, addr)
+	if err != nil {
+		log.Fatal(err)
+	}
 	watch := func() *erpc.Snapshot {
 		return erpc.Snapshots(ctx, erpc.SnapshotOptions{}, client)[0]
 	}
@@ -32,7 +40,7 @@ func ExampleSnapshots() {
 	}
 	fmt.Println("failed", snap.Stats.Failed)
 
-	closeAll(client, server)
+	closeAll(client, loop, server)
 	// Output:
 	// type 1 calls 3 bytes 12
 	// failed 0

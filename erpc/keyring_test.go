@@ -47,7 +47,8 @@ func newRinged(t *testing.T, server, client *tls.Config) *ringed {
 	r := &ringed{t: t}
 	r.tickets = ticketCache{tls.NewLRUClientSessionCache(8), make(chan struct{}, 1)}
 	client.ClientSessionCache = &r.tickets
-	r.cfg = erpc.Config{TLS: client, Keyring: &r.client}
+	r.cfg = ofItsOwn
+	r.cfg.TLS, r.cfg.Keyring = client, &r.client
 	r.addr = secureServer(t, erpc.Config{TLS: server, Keyring: &r.server,
 		Authorize: func(_ context.Context, s erpc.ConnectionState) error {
 			r.first.CompareAndSwap("none", fmt.Sprint(s.TLS.DidResume))

@@ -28,6 +28,9 @@
 // A transport with nothing to say about hints, memory, other ways to sleep and private paths
 // embeds [Base]. Without it, one that has only the other methods does not compile.
 //
+// Transports of one [Transport.Kind] can take each other's place. A decorator that embeds has none,
+// since what it does to packets is its own: it is never closed in favour of another.
+//
 // A decorator that holds packets back must mind that there are three ways to sleep: it changes Nap
 // and PrepareWait where it changes Wait.
 //

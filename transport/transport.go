@@ -63,7 +63,8 @@ type RxPacket struct {
 // Path.Checksummed) damage them, but never joins or cuts them.
 //
 // One goroutine at a time uses a Transport; only Resolve, Addrs, Register, Unregister, Wake,
-// LocalAddr, Caps and Close may be called from any. The contract is tested by package conformance.
+// LocalAddr, Caps, Kind and Close may be called from any. The contract is tested by package
+// conformance.
 //
 // A transport of one's own embeds [Base] and writes the methods that Base does not have. A
 // decorator embeds the Transport that it decorates, and writes those that it changes.
@@ -170,6 +171,12 @@ type Transport interface {
 	// is under way: its buffers were freed. Safe from any goroutine, also after Close.
 	Unregister(mem []byte, key uint32)
 
+	// Kind returns a comparable value that is equal for transports which differ in nothing but a
+	// local port that the system chose: to dial from one is then as good as from another. It is nil
+	// for all others, after Close, and unless self is the transport that is asked. So a decorator,
+	// which passes on its own self, has none, and keeps what it decorates. Safe from any goroutine.
+	Kind(self Transport) any
+
 	// Stats returns counters since the start. Only for the using goroutine.
 	Stats() Stats
 
@@ -184,7 +191,8 @@ const MaxAddrs = 8
 
 // Base has the methods of a [Transport] that has nothing to say in them; its own type embeds it
 // and writes the others. It hears no hints, has no way to sleep but Wait, needs to know no memory,
-// and no path is private: who has paths with Path.Private writes IsPrivate too.
+// is like no other transport, and no path is private: who has paths with Path.Private writes
+// IsPrivate too.
 type Base struct{}
 
 // IsPrivate returns false.
@@ -192,6 +200,9 @@ func (Base) IsPrivate(Addr) bool { return false }
 
 // Addrs returns nil: no text has more than one address.
 func (Base) Addrs(string) []Addr { return nil }
+
+// Kind returns nil.
+func (Base) Kind(Transport) any { return nil }
 
 // Hints returns none.
 func (Base) Hints([]Hint) int { return 0 }

@@ -6,8 +6,9 @@ import "sync/atomic"
 const maxCapacity = 1 << 30
 
 // slot holds one value. Its sequence number says whose turn it is, for the
-// position pos that maps to it: pos = the producer's, pos+1 = the consumer's,
-// pos+len(slots) = the producer's of the next round.
+// position pos that maps to it, less the slot's place: pos = the producer's, pos+1 = the
+// consumer's, pos+len(slots) = the producer's of the next round. So all begin with 0, and a ring
+// takes no more memory than it has had values.
 type slot[T any] struct {
 	seq   atomic.Uint64
 	value T
@@ -33,11 +34,7 @@ func NewMPSC[T any](capacity int) *MPSC[T] {
 	for n < min(capacity, maxCapacity) {
 		n *= 2
 	}
-	r := &MPSC[T]{slots: make([]slot[T], n), mask: uint64(n - 1)}
-	for i := range r.slots {
-		r.slots[i].seq.Store(uint64(i))
-	}
-	return r
+	return &MPSC[T]{slots: make([]slot[T], n), mask: uint64(n - 1)}
 }
 
 // Cap returns how many values the ring holds when full.
@@ -49,11 +46,12 @@ func (r *MPSC[T]) Push(v T) bool {
 	pos := r.tail.Load()
 	for {
 		s := &r.slots[pos&r.mask]
-		switch d := int64(s.seq.Load() - pos); {
+		round := pos &^ r.mask
+		switch d := int64(s.seq.Load() - round); {
 		case d == 0: // free in this round
 			if r.tail.CompareAndSwap(pos, pos+1) {
 				s.value = v
-				s.seq.Store(pos + 1)
+				s.seq.Store(round + 1)
 				return true
 			}
 			pos = r.tail.Load()
@@ -71,19 +69,20 @@ func (r *MPSC[T]) Push(v T) bool {
 func (r *MPSC[T]) Pop() (v T, ok bool) {
 	pos := r.head
 	s := &r.slots[pos&r.mask]
-	if s.seq.Load() != pos+1 {
+	round := pos &^ r.mask
+	if s.seq.Load() != round+1 {
 		return v, false
 	}
 	var none T
 	v, s.value = s.value, none // the ring keeps nothing alive
-	s.seq.Store(pos + uint64(len(r.slots)))
+	s.seq.Store(round + uint64(len(r.slots)))
 	r.head = pos + 1
 	return v, true
 }
 
 // Empty says whether Pop would return false. For the consumer.
 func (r *MPSC[T]) Empty() bool {
-	return r.slots[r.head&r.mask].seq.Load() != r.head+1
+	return r.slots[r.head&r.mask].seq.Load() != r.head&^r.mask+1
 }
 
 // Len returns how many values are in the ring, those that are just being pushed

@@ -196,6 +196,9 @@ func (g *goroutines) contestants(c *goCase) (list []goContestant, out []string) 
 		return nil, []string{"all: " + noThreads}
 	}
 	names := split(g.peers)
+	if c.peers != nil {
+		names = c.peers
+	}
 	if c.arrivals > 0 && !slices.Contains(names, leastName) {
 		names = append(names, leastName)
 	}

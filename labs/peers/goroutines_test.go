@@ -75,6 +75,9 @@ bistable, 1 caller: worst rate at least 0.5 alone
 `
 	var got strings.Builder
 	for _, row := range goRows() {
+		if row.name == "dial" {
+			continue // TestDialBars
+		}
 		for _, c := range row.cases {
 			var bars []string
 			for _, b := range c.Bars {
@@ -87,6 +90,35 @@ bistable, 1 caller: worst rate at least 0.5 alone
 	}
 	if got.String() != want {
 		t.Errorf("got\n%s\nwant\n%s", got.String(), want)
+	}
+}
+
+// TestDialBars: each way to dial has the same bars with any number of callers: so much of grpc-go's
+// rate, and times.
+func TestDialBars(t *testing.T) {
+	const times = "p99.9 at most 2e+04 alone, max below 2e+05 alone"
+	want := map[string]string{
+		"erpc-dial": "2 of grpc-go-dial", "erpc-loop-dial": "2 of grpc-go-dial",
+		"erpc-psk-dial": "2 of grpc-go-dial", "erpc-psk-loop-dial": "2 of grpc-go-dial",
+		"erpc-tls-dial": "1.2 of grpc-go-tls-dial", "erpc-tls-loop-dial": "1.2 of grpc-go-tls-dial",
+		"erpc-tls-new-dial":      "0.8 of grpc-go-tls-dial",
+		"erpc-tls-new-loop-dial": "0.8 of grpc-go-tls-dial",
+	}
+	for _, c := range dialCases() {
+		got := map[string][]string{}
+		for _, b := range c.Bars {
+			got[b.Peer] = append(got[b.Peer], strings.TrimPrefix(barText(b), b.Peer+" "))
+		}
+		for _, name := range c.peers {
+			bars := strings.Join(got[name], ", ")
+			if want[name] == "" && bars != "" || want[name] != "" &&
+				bars != "rate at least "+want[name]+", "+times {
+				t.Errorf("%s: %s: %s", c.Name, name, bars)
+			}
+		}
+	}
+	if n := len(dialCases()); n != 6 {
+		t.Errorf("%d cases, want 6", n)
 	}
 }
 
@@ -231,11 +263,17 @@ func checkCase(t *testing.T, want goCase, got report.Case) {
 	if want.arrivals > 0 {
 		who++ // the least program
 	}
+	if want.peers != nil {
+		who = len(want.peers)
+	}
 	if len(got.Results) != who && runtime.GOOS == "linux" {
 		t.Errorf("%s, %s: %d results, want %d", got.Row, got.Name, len(got.Results), who)
 	}
 	for _, r := range got.Results {
 		figures := []string{"rate", "p50", "p99"}
+		if want.peers != nil {
+			figures = []string{"rate", "p50", "p99.9", "max"}
+		}
 		if want.kind == idleKind {
 			figures = []string{"share"}
 			if _, ok := r.Figures["threads"]; !ok { // one that runs already may do for a Loop

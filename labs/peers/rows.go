@@ -35,6 +35,7 @@ type goCase struct {
 	busy     bool // another process uses each core
 	turns    int  // in each round; 0: one
 	loops    []loopVariant
+	peers    []string // whom it compares; nil: those of the flag
 }
 
 // loopVariant is one way to run bin/erpc bench rate.
@@ -66,6 +67,7 @@ var (
 	openColumns = append([]string{"late"}, callColumns...)
 	loopColumns = callColumns
 	idleColumns = []string{"share", "server", "threads"}
+	dialColumns = []string{"rate", "cpu", "p50", "p99.9", "max"}
 	killColumns = []string{"lowest", "lost", "excess", "ejected"}
 )
 
@@ -79,6 +81,7 @@ func goRows() []goRow {
 		{"blocking", "handlers sleep", blockingCases()},
 		{"computing", "handlers compute", []goCase{computingCase()}},
 		{"idle", "many clients that do nothing", []goCase{idleCase()}},
+		{"dial", "each call dials, calls and closes", dialCases()},
 		{"kill", "one of two servers is killed and comes back", []goCase{killCase()}},
 		{"loops", "event loops that wait in different ways, and more of them than cores", loopCases()},
 		{"bistable", "one caller, in runs of its own", []goCase{bistableCase()}},
@@ -171,6 +174,45 @@ func idleCase() goCase {
 			{Peer: ours, Column: "share", Limit: report.AtMost, Bound: 0.005},
 			{Peer: ours, Column: "threads", Limit: report.AtMost, Bound: 4},
 		}}}
+}
+
+// dialCases are calls of which each has a connection: beside grpc-go in the clear, and with mutual
+// TLS.
+func dialCases() (list []goCase) {
+	sorts := []struct {
+		name, base string
+		peers      []string
+		bars       map[string]float64
+	}{
+		{"plain", "grpc-go-dial",
+			[]string{"tcp-dial", "erpc-dial", "erpc-loop-dial", "erpc-psk-dial", "erpc-psk-loop-dial"},
+			map[string]float64{"erpc-dial": 2, "erpc-loop-dial": 2, "erpc-psk-dial": 2,
+				"erpc-psk-loop-dial": 2}},
+		{"TLS", "grpc-go-tls-dial",
+			[]string{"erpc-tls-dial", "erpc-tls-loop-dial", "erpc-tls-new-dial",
+				"erpc-tls-new-loop-dial"},
+			map[string]float64{"erpc-tls-dial": 1.2, "erpc-tls-loop-dial": 1.2,
+				"erpc-tls-new-dial": 0.8, "erpc-tls-new-loop-dial": 0.8}},
+	}
+	for _, s := range sorts {
+		for _, n := range []int{1, 8, 64} {
+			c := calls(n, "each call dials, calls 32 B echo and closes; "+s.name)
+			c.Name = s.name + ", " + c.Name
+			c.Base, c.Columns, c.peers = s.base, dialColumns, append([]string{s.base}, s.peers...)
+			for _, name := range s.peers {
+				if s.bars[name] == 0 {
+					continue
+				}
+				c.Bars = append(c.Bars,
+					report.Bar{Peer: name, Column: "rate", Base: s.base, Limit: report.AtLeast,
+						Bound: s.bars[name]},
+					report.Bar{Peer: name, Column: "p99.9", Limit: report.AtMost, Bound: 20_000}, // us
+					report.Bar{Peer: name, Column: "max", Limit: report.Below, Bound: 200_000})
+			}
+			list = append(list, c)
+		}
+	}
+	return list
 }
 
 func killCase() goCase {

@@ -3,6 +3,7 @@ package conformance
 import (
 	"errors"
 	"net"
+	"reflect"
 	"slices"
 	"strings"
 	"sync/atomic"
@@ -58,6 +59,25 @@ func testLocalAddr(r *rig) {
 	}
 	if r.a.LocalAddr() == r.b.LocalAddr() {
 		r.Errorf("both endpoints have address %v", r.a.LocalAddr())
+	}
+}
+
+func testKind(r *rig) {
+	kind := r.a.Kind(r.a)
+	if kind != nil && !reflect.ValueOf(kind).Comparable() {
+		r.Fatalf("Kind %v of type %T cannot be compared", kind, kind)
+	}
+	if again := r.a.Kind(r.a); again != kind {
+		r.Errorf("Kind changed from %v to %v", kind, again)
+	}
+	for _, other := range []transport.Transport{nil, r.b} {
+		if got := r.a.Kind(other); got != nil {
+			r.Errorf("Kind is %v for another transport's self, want nil", got)
+		}
+	}
+	_ = r.a.Close()
+	if got := r.a.Kind(r.a); got != nil {
+		r.Errorf("Kind is %v after Close, want nil", got)
 	}
 }
 

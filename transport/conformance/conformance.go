@@ -90,6 +90,7 @@ func (c *testCase) run(tb testing.TB, open OpenFunc, o *options) {
 var cases = []testCase{
 	{name: "caps", f: testCaps},
 	{name: "local address", f: testLocalAddr},
+	{name: "kind", f: testKind},
 	{name: "bad addresses", f: testBadAddresses},
 	{name: "resolve elsewhere", f: testResolveElsewhere},
 	{name: "path", f: testPath},

@@ -10,9 +10,9 @@ import (
 )
 
 // Decorator tests that a decorator passes on what it does not change: every method but the bursts,
-// which [Run] tests, reaches the transport that wrap decorates, and its answer comes back. wrap is
-// given no faults and no delays to add. A decorator that embeds the transport passes, and goes on
-// to pass when the contract grows.
+// which [Run] tests, reaches the transport that wrap decorates, and its answer comes back. It has
+// no Kind, since nothing else can take its place. wrap is given no faults and no delays to add. A
+// decorator that embeds the transport passes, and goes on to pass when the contract grows.
 func Decorator(t *testing.T, wrap func(transport.Transport) transport.Transport) {
 	testDecorator(t, wrap)
 }
@@ -28,7 +28,7 @@ func testDecorator(tb testing.TB, wrap func(transport.Transport) transport.Trans
 			args = append(args, argument(m.Type.In(k)))
 		}
 		switch m.Name {
-		case "TxBurst", "RxBurst", "Close":
+		case "TxBurst", "RxBurst", "Close", "Kind":
 			continue
 		}
 		before := inner.called[m.Name]
@@ -44,6 +44,9 @@ func testDecorator(tb testing.TB, wrap func(transport.Transport) transport.Trans
 			tb.Errorf("%s gives %v, and reached the inner transport: %v; that says %v", m.Name, got,
 				asked, want)
 		}
+	}
+	if kind := outer.Kind(outer); kind != nil {
+		tb.Errorf("Kind of the decorator is %v, that of what it decorates: one may take its place", kind)
 	}
 	if err := outer.Close(); !errors.Is(err, errSpy) {
 		tb.Errorf("Close: %v; the inner transport says %v", err, errSpy)
@@ -101,6 +104,13 @@ func (s *spy) Path(transport.Addr) transport.Path {
 func (s *spy) IsPrivate(transport.Addr) bool {
 	s.note("IsPrivate")
 	return true
+}
+
+func (s *spy) Kind(self transport.Transport) any {
+	if self == transport.Transport(s) {
+		return "spy"
+	}
+	return nil
 }
 
 func (s *spy) Hints(hints []transport.Hint) int {

@@ -28,7 +28,21 @@ func TestDecorator(t *testing.T) {
 	if strings.Contains(got.text(), "Path gives") || strings.Contains(got.text(), "Close") {
 		t.Errorf("it says:\n%s", got.text())
 	}
+	got = record(t, func(tb testing.TB) {
+		testDecorator(tb, func(inner transport.Transport) transport.Transport {
+			return posing{inner}
+		})
+	})
+	if !strings.Contains(got.text(), "Kind of the decorator") {
+		t.Errorf("that a decorator passes for what it decorates nobody noticed; it says:\n%s",
+			got.text())
+	}
 }
+
+// posing gives the kind of what it decorates as its own.
+type posing struct{ transport.Transport }
+
+func (p posing) Kind(transport.Transport) any { return p.Transport.Kind(p.Transport) }
 
 // hiding passes on what its author knew of; Base has the rest.
 type hiding struct {

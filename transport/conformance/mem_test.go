@@ -31,6 +31,7 @@ type mutant struct {
 	bigStops, bigSent, bigUncounted, bigRefused, zeroSent     bool
 	deadBreaks, deadStops, badAddrOK, badAddrPanics, oddError bool
 	resolveWrong, allocTx, allocRx, leak, noAddr, capsChange  bool
+	kindOfAll, kindClosed, kindSlice, kindChange              bool
 	statTx, statRx, statBytes, stall, sameAddr, freesPeer     bool
 	pathLarge, pathNone, pathSmall, pathChange, pathDelay     bool
 	pathPanics, pathClosed, pathFrees, pathPrivate            bool
@@ -133,6 +134,19 @@ func (t *mem) Path(dst transport.Addr) transport.Path {
 		clear(t.ring[(t.head+memRing-1)%memRing].buf)
 	}
 	return p
+}
+
+func (t *mem) Kind(self transport.Transport) any {
+	switch {
+	case t.m.kindSlice:
+		return []int{}
+	case t.m.kindChange:
+		t.changes++
+		return t.changes
+	case self != transport.Transport(t) && !t.m.kindOfAll, t.closed && !t.m.kindClosed:
+		return nil
+	}
+	return memMTU
 }
 
 func (t *mem) LocalAddr() transport.Addr {

@@ -32,6 +32,9 @@ type implementation interface {
 	softErrors() uint64
 	// refused names the options that the socket lacks.
 	refused() []string
+	// namespace returns a number of the network that the socket is in; ok is false if that cannot be
+	// told, or it is closed.
+	namespace() (id uint64, ok bool)
 	// opening says that a session with dst opens now, on this side or the other.
 	opening(dst *transport.Addr, now monotime.Time)
 }
@@ -44,6 +47,15 @@ type Conn struct {
 	// What the system refuses, so that impl is the portable implementation.
 	without []string
 	names   nameBook
+	kind    *kind // nil with a port of one's own; see Kind
+}
+
+// kind is what two sockets have in common that differ in a port which the system chose. The network
+// is filled in when it is asked for.
+type kind struct {
+	network uint64
+	local   listenAddr
+	cfg     Config
 }
 
 // pathMTU is the last answer of PathMTU, cached because sessions with the processes of one host
@@ -78,14 +90,22 @@ func Listen(addr string, cfg Config) (*Conn, error) {
 	if err != nil {
 		return nil, err
 	}
+	listen := listenKernel
 	if cfg.Portable || !haveKernel {
-		return wrap(listenPortable(local, cfg))
+		listen = listenPortable
 	}
-	c, err := wrap(listenKernel(local, cfg))
+	impl, err := listen(local, cfg)
 	if r := (*refusedError)(nil); errors.As(err, &r) {
 		return listenWithout(local, asked, r)
 	}
-	return c, err
+	if err != nil {
+		return nil, err
+	}
+	c := &Conn{impl: impl}
+	if local.ap.Port() == 0 && !cfg.ReusePort {
+		c.kind = &kind{local: local, cfg: cfg}
+	}
+	return c, nil
 }
 
 // refusedError says that the system refuses a call that the implementation for Linux needs.
@@ -109,12 +129,11 @@ func listenWithout(local listenAddr, cfg Config, why *refusedError) (*Conn, erro
 	if err != nil {
 		return nil, err
 	}
-	c, err := wrap(listenPortable(local, cfg))
+	impl, err := listenPortable(local, cfg)
 	if err != nil {
 		return nil, errors.Join(why, err)
 	}
-	c.without = []string{why.call}
-	return c, nil
+	return &Conn{impl: impl, without: []string{why.call}}, nil
 }
 
 // Refused names the system calls and socket options that the system refused, as sandboxes do, and
@@ -124,11 +143,18 @@ func listenWithout(local listenAddr, cfg Config, why *refusedError) (*Conn, erro
 // one that the kernel chooses.
 func (c *Conn) Refused() []string { return slices.Concat(c.impl.refused(), c.without) }
 
-func wrap(impl implementation, err error) (*Conn, error) {
-	if err != nil {
-		return nil, err
+// Kind is that of all sockets in the same network which were opened with the same host, the same
+// Config and port 0, see transport.Transport. Linux before 5.14 does not tell networks apart, so
+// there it is nil, as it always is of the portable implementation on Linux.
+func (c *Conn) Kind(self transport.Transport) any {
+	if c.kind == nil || self != transport.Transport(c) {
+		return nil
 	}
-	return &Conn{impl: impl}, nil
+	k, ok := *c.kind, false
+	if k.network, ok = c.impl.namespace(); !ok {
+		return nil
+	}
+	return k
 }
 
 // Caps returns what the transport can do.

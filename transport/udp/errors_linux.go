@@ -22,10 +22,10 @@ type errorQueue struct {
 	ip4 bool
 	due bool // a call failed: there may be something in the queue
 
-	hints [maxHints]storedHint
-	head  int // the first one
-	count int // of those from head on
-	lent  int // of those: what Hints has returned
+	hints *[maxHints]storedHint // nil before the first one
+	head  int                   // the first one
+	count int                   // of those from head on
+	lent  int                   // of those: what Hints has returned
 
 	msg     mmsghdr
 	from    sockaddr
@@ -78,6 +78,9 @@ func (q *errorQueue) read() {
 func (q *errorQueue) take() {
 	if q.count == maxHints || q.msg.hdr.Namelen == 0 {
 		return
+	}
+	if q.hints == nil {
+		q.hints = new([maxHints]storedHint)
 	}
 	h := &q.hints[(q.head+q.count)%maxHints]
 	e, ok := extendedError(q.control[:min(int(q.msg.hdr.Controllen), len(q.control))])

@@ -97,9 +97,8 @@ func newKernel(fd int, ip4 bool, l listenAddr, cfg Config) (*kernelConn, error) 
 		c.lacks = append(c.lacks, "IP_RECVERR")
 	}
 	c.tx.init(fd, ip4, cfg.MTU, segments, known, &c.errors)
-	gro := !cfg.NoGRO && enableGRO(fd)
-	c.rx.init(fd, cfg.MTU, gro, cfg.ECN, known, &c.errors)
-	if !cfg.NoGRO && !gro {
+	c.rx.init(fd, cfg.MTU, !cfg.NoGRO, cfg.ECN, known, &c.errors)
+	if !cfg.NoGRO && !grantsGRO() {
 		c.lacks = append(c.lacks, "UDP_GRO")
 	}
 	if !cfg.NoGSO && segments == 1 {
@@ -275,6 +274,16 @@ func (c *kernelConn) Hints(hints []transport.Hint) int {
 		n += c.out.drain(hints[n:])
 	}
 	return n
+}
+
+func (c *kernelConn) namespace() (uint64, bool) {
+	c.freeMu.Lock()
+	defer c.freeMu.Unlock()
+	if c.freed {
+		return 0, false
+	}
+	id, err := unix.GetsockoptUint64(c.fd, unix.SOL_SOCKET, unix.SO_NETNS_COOKIE)
+	return id, err == nil
 }
 
 func (c *kernelConn) opening(dst *transport.Addr, now monotime.Time) {

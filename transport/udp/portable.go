@@ -106,6 +106,9 @@ func (c *portableConn) refused() []string { return nil }
 
 func (c *portableConn) renew(*transport.Addr) error { return transport.ErrUnsupported }
 
+// namespace: only Linux has more networks than one.
+func (c *portableConn) namespace() (uint64, bool) { return 0, !haveKernel && !c.shut.Load() }
+
 func (c *portableConn) opening(*transport.Addr, monotime.Time) {}
 
 func (c *portableConn) LocalAddr() transport.Addr {

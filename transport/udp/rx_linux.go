@@ -9,6 +9,7 @@ import (
 
 const (
 	rxMessages = 32 // most messages of one recvmmsg
+	growAfter  = 4  // reads in a row that use all buffers ask for more of them
 	// maxDatagram is the most a train can hold, and any datagram.
 	maxDatagram = 1 << 16
 	// rxSkew shifts each buffer against the one before, so that the first lines
@@ -31,7 +32,9 @@ type receiver struct {
 	next int // message to split next
 	got  int // messages read
 	want int // messages to ask for
+	full int // reads in a row that used all buffers
 
+	gro     bool // trains are wanted; since the first read: and the kernel has them
 	mode    rxMode
 	mayLone bool // trains can be switched off, and nothing else needs control messages
 	singles int  // reads of one packet in a row
@@ -52,6 +55,7 @@ type receiver struct {
 	packets, bytes, dropped, calls, soft uint64
 	kernelDrops                          uint32 // the kernel's own counter, as last read
 
+	// Buffers for messages, as many as were asked for at most so far.
 	msgs []mmsghdr
 	meta []rxMeta
 	mem  []byte
@@ -62,17 +66,26 @@ type receiver struct {
 func (r *receiver) init(fd, mtu int, gro, ecn bool, known *sources, errors *errorQueue) {
 	r.errors = errors
 	r.fd, r.mtu, r.want, r.sources = fd, mtu, 1, known
-	r.mayLone = gro && !ecn && known == nil
-	r.size = mtu + 1 // one more shows that a packet was too long
-	if gro {
-		r.size = maxDatagram
+	r.gro, r.mayLone = gro, !ecn && known == nil
+}
+
+// grow makes n buffers. None is in use: a read begins. So a socket that gets few messages at a time
+// takes little memory, and one that is closed at once takes none, and asks for no trains: the first
+// and the last socket to do so have the kernel change its code.
+func (r *receiver) grow(n int) {
+	if r.msgs == nil {
+		r.size = r.mtu + 1 // one more shows that a packet was too long
+		if r.gro = r.gro && enableGRO(r.fd); r.gro {
+			r.size = maxDatagram
+		}
+		r.mayLone = r.mayLone && r.gro
+		r.step = (r.size+63)&^63 + rxSkew
 	}
-	r.step = (r.size+63)&^63 + rxSkew
 	// On the Go heap, not mapped, so that a packet used after Close is only
 	// wrong, not a crash. It holds no pointers: the collector does not look in.
-	r.mem = make([]byte, rxMessages*r.step)
-	r.msgs = make([]mmsghdr, rxMessages)
-	r.meta = make([]rxMeta, rxMessages)
+	r.mem = make([]byte, n*r.step)
+	r.msgs = make([]mmsghdr, n)
+	r.meta = make([]rxMeta, n)
 	for i := range r.msgs {
 		m, x := &r.msgs[i], &r.meta[i]
 		x.iov.Base = &r.mem[i*r.step]
@@ -131,6 +144,10 @@ func (r *receiver) burst(pkts []transport.RxPacket) (int, unix.Errno) {
 // asking for more than there are costs a futile look at the queue, on the path of
 // a lone packet. While the queue holds all it asks for, it doubles.
 func (r *receiver) read(limit int) unix.Errno {
+	if len(r.msgs) < rxMessages && (r.msgs == nil || r.full == growAfter) {
+		r.full = 0
+		r.grow(min(max(1, 4*len(r.msgs)), rxMessages))
+	}
 	n, err := r.call(min(r.want, limit))
 	for tries := 0; err != 0 && err != unix.EAGAIN && tries < pendingTries; tries++ {
 		if err == unix.EBADF || err == unix.ENOTSOCK {
@@ -141,9 +158,12 @@ func (r *receiver) read(limit int) unix.Errno {
 	}
 	r.next, r.got = 0, n
 	if n == r.want {
-		r.want = min(2*n, rxMessages)
+		r.want = min(2*n, len(r.msgs))
 	} else {
 		r.want = max(n, 1)
+	}
+	if r.full++; n < len(r.msgs) {
+		r.full = 0
 	}
 	return 0
 }

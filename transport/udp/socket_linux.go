@@ -145,6 +145,16 @@ func enableGRO(fd int) bool {
 	return unix.SetsockoptInt(fd, unix.SOL_UDP, unix.UDP_GRO, 1) == nil
 }
 
+// grantsGRO reports whether the system lets sockets ask for trains. They ask when they read first.
+var grantsGRO = sync.OnceValue(func() bool {
+	fd, err := unix.Socket(unix.AF_INET, unix.SOCK_DGRAM|unix.SOCK_CLOEXEC, 0)
+	if err != nil {
+		return true // the socket that is opened says why
+	}
+	defer unix.Close(fd)
+	return enableGRO(fd)
+})
+
 // All system calls of the hot path, and all uses of package unsafe, are here.
 // They never block, since the socket does not, so they go around the Go
 // scheduler (RawSyscall): entering and leaving it costs as much as a short call.

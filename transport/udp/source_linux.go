@@ -10,6 +10,7 @@ import (
 
 const (
 	sourceSets = 2048 // a power of two
+	sourcePart = 64   // sets that get their memory together
 	sourceWays = 4
 	// maxHeard limits how much longer a peer that was heard often outlives one that was not.
 	maxHeard = 15
@@ -27,7 +28,7 @@ type source struct {
 }
 
 // sources holds, for a socket on all addresses, the local address that each peer asked last. Its
-// memory is fixed: sourceSets times sourceWays peers. The doc of the package says how a peer gets
+// memory is bounded: sourceSets times sourceWays peers. The doc of the package says how a peer gets
 // in, and what it means to be lost.
 type sources struct {
 	seed maphash.Seed // secret, so that nobody can aim at a set
@@ -35,7 +36,7 @@ type sources struct {
 	// epoch counts sessions that opened, but not two within epochLen.
 	epoch   uint16
 	epochAt monotime.Time // when it began
-	sets    [sourceSets]sourceSet
+	parts   [sourceSets / sourcePart]*[sourcePart]sourceSet
 }
 
 // sourceSet holds the peers of one hash value.
@@ -53,13 +54,16 @@ type peerSource struct {
 }
 
 func newSources() *sources {
-	s := &sources{seed: maphash.MakeSeed()}
-	s.last = &s.sets[0].ways[0]
-	return s
+	return &sources{seed: maphash.MakeSeed(), last: new(peerSource)}
 }
 
 func (s *sources) set(peer *transport.Addr) *sourceSet {
-	return &s.sets[maphash.Comparable(s.seed, *peer)%sourceSets]
+	i := maphash.Comparable(s.seed, *peer) % sourceSets
+	part := &s.parts[i/sourcePart]
+	if *part == nil {
+		*part = new([sourcePart]sourceSet)
+	}
+	return &(*part)[i%sourcePart]
 }
 
 // lookup returns the entry of peer, or nil.

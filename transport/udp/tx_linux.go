@@ -15,6 +15,7 @@ const (
 	// more than copying that little.
 	txCopyMax = 256
 	txStage   = 2 * maxDatagram
+	txFirst   = 4 << 10 // of txStage, until that is not enough
 	// maxTrain is the most bytes that a train holds in either family.
 	maxTrain = MaxMTU6
 	// loneSlot is the message that sendOne uses. It is none of a batch: packets are also sent
@@ -78,20 +79,22 @@ func (t *transmitter) init(
 ) {
 	t.errors = errors
 	t.fd, t.ip4, t.mtu, t.segments, t.sources = fd, ip4, mtu, segments, known
+}
+
+// prepare makes memory for a socket that sends for the first time.
+func (t *transmitter) prepare() {
 	t.msgs = make([]mmsghdr, txMessages+1)
 	t.names = make([]sockaddr, txMessages+1)
 	t.control = make([][]byte, txMessages+1)
 	t.pktinfo = make([][]byte, txMessages+1)
 	t.trains = make([]train, txMessages)
-	t.vectors = make([]unix.Iovec, txVectors)
-	t.stage = make([]byte, txStage)
-	t.lone = make([]byte, mtu)
+	t.lone = make([]byte, t.mtu)
 	for i := range t.msgs {
 		m := &t.msgs[i]
 		b := segmentControl(nil)
 		size := len(b)
-		if known != nil {
-			b = pktinfoControl(b, ip4)
+		if t.sources != nil {
+			b = pktinfoControl(b, t.ip4)
 		}
 		t.control[i], t.pktinfo[i] = b[:size], b[size:]
 		m.put(&t.names[i], b)
@@ -110,6 +113,9 @@ func (t *transmitter) nameLen() int {
 
 // burst sends items and returns how many it took.
 func (t *transmitter) burst(items []transport.TxItem) (int, unix.Errno) {
+	if t.msgs == nil {
+		t.prepare()
+	}
 	if len(items) == 1 { // the latency of a lone packet matters most
 		return t.lonely(&items[0])
 	}
@@ -259,6 +265,9 @@ func (t *transmitter) judge(err unix.Errno) (v verdict, retry bool) {
 // build turns as many items as fit into messages and returns how many. It stops
 // at an item that can never be sent.
 func (t *transmitter) build(items []transport.TxItem) int {
+	if t.vectors == nil {
+		t.vectors, t.stage = make([]unix.Iovec, txVectors), make([]byte, txFirst)
+	}
 	t.count, t.vecs, t.staged = 0, 0, 0
 	i := 0
 	for i < len(items) && t.count < txMessages {
@@ -321,6 +330,9 @@ func manages(it *transport.TxItem) bool { return len(it.Head) > 0 && it.Head[0]&
 func (t *transmitter) fill(m *mmsghdr, items []transport.TxItem, size, bytes int) bool {
 	if size > txCopyMax {
 		return t.fillVectors(m, items)
+	}
+	if t.staged+bytes > len(t.stage) && len(t.stage) < txStage {
+		t.stage, t.staged = make([]byte, txStage), 0 // the messages so far keep the old one
 	}
 	if t.staged+bytes > len(t.stage) || t.vecs == len(t.vectors) {
 		return false

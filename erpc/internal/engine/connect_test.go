@@ -181,6 +181,36 @@ func TestConnectBudgets(t *testing.T) {
 	}
 }
 
+// TestConnectOfKnown: a client that has a session is answered while forged first Connects use up
+// the budget of strangers, and has one of its own.
+func TestConnectOfKnown(t *testing.T) {
+	st := newStub(t, setup{})
+	const known = 1 << 15 // none of the flood's
+	st.put(known, connectPkt(st.attempt(known, 1, nil), nil, 1400))
+	if st.pass(0); st.Live() != 1 {
+		t.Fatalf("%d sessions", st.Live())
+	}
+	st.take()
+	if n := st.flood(t, firstsAtOnce+100, 0); n != firstsAtOnce {
+		t.Errorf("%d answers, want %d", n, firstsAtOnce)
+	}
+	again := func(n int) (answers int) {
+		for i := range n {
+			c := wire.Connect{Nonce: uint64(100 + i), Offer: wire.Offer{MTU: 1400}}
+			st.put(known, connectPkt(&c, nil, 0))
+			st.pass(0)
+		}
+		return len(st.take())
+	}
+	if n := again(knownAtOnce + 100); n != knownAtOnce {
+		t.Errorf("%d answers to who has a session, want %d", n, knownAtOnce)
+	}
+	st.now = st.now.Add(time.Second / firstsPerSecond)
+	if n := st.flood(t, 1, 0); n != 1 {
+		t.Errorf("%d answers to a stranger in his time, want 1", n)
+	}
+}
+
 // TestCookieBudget: an endpoint looks at cookiesAtOnce cookies, and then at cookiesPerSecond.
 func TestCookieBudget(t *testing.T) {
 	st := newStub(t, setup{})

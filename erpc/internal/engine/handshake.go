@@ -396,6 +396,8 @@ const (
 	// first Connects that are answered, with a Challenge; all of them, with a refusal, where no
 	// sessions are taken. At once: 20,000 sessions that dial
 	firstsPerSecond, firstsAtOnce = 20_000, 20 << 10
+	// those beyond that from addresses which have an association here: who forges one has to know it
+	knownPerSecond, knownAtOnce = 50_000, 20 << 10
 	// Connects with a cookie that are looked at. Good ones draw the only other answer.
 	cookiesPerSecond, cookiesAtOnce = 200_000, 20 << 10
 	// of those, Connects whose cookie is wrong that are answered, with another Challenge. Honest
@@ -416,10 +418,11 @@ const (
 // budgets holds what strangers can make an endpoint do. Each kind has a budget of its own, so that
 // a flood of one kind takes nothing from the others.
 type budgets struct {
-	firsts, cookies, stale budget
-	versions, refusals     budget
-	repeats, keyless       budget
-	bounces, renewals      budget
+	firsts, known      budget
+	cookies, stale     budget
+	versions, refusals budget
+	repeats, keyless   budget
+	bounces, renewals  budget
 }
 
 // Of a port where nobody listens, the network sends packets back: ICMP "port unreachable". Anybody
@@ -497,6 +500,7 @@ func (e *Engine) portClosed(at transport.Addr) {
 func newBudgets() budgets {
 	return budgets{
 		firsts:   newBudget(firstsPerSecond, firstsAtOnce),
+		known:    newBudget(knownPerSecond, knownAtOnce),
 		cookies:  newBudget(cookiesPerSecond, cookiesAtOnce),
 		stale:    newBudget(stalePerSecond, staleAtOnce),
 		versions: newBudget(versionsPerSecond, versionsAtOnce),
@@ -582,7 +586,8 @@ func (e *Engine) onConnect(p *connectPacket) bool {
 	c.Parse(body)
 	b, now, cookies := &e.handshakes.budgets, e.in.Now, e.handshakes.cookies
 	first := c.Cookie == [wire.CookieSize]byte{} || e.cfg.DialOnly // which gives no cookies
-	if first && !b.firsts.take(now) || !first && !b.cookies.take(now) {
+	if first && !b.firsts.take(now) && !(e.knows(&p.From) && b.known.take(now)) ||
+		!first && !b.cookies.take(now) {
 		return false
 	}
 	// The cookie covers more than the packet's checksum does, except for the MTU and the padding.
@@ -641,6 +646,12 @@ func (e *Engine) onConnect(p *connectPacket) bool {
 	}
 	e.onProved(&c, p.From, p.version)
 	return true
+}
+
+// knows reports whether an address has an association, so that Clients which dial from there again
+// and again do not share the budget of strangers.
+func (e *Engine) knows(from *transport.Addr) bool {
+	return !e.cfg.DialOnly && len(e.assocs.byAddr[*from]) > 0
 }
 
 // challenge answers a Connect whose sender has not proved its address.

@@ -133,10 +133,10 @@ func Peers() []Peer {
 		grpcTLSPeer, erpcTLSPeer}
 }
 
-// ByName finds a peer. Beside Peers there is net-udp, no library but the least program that calls
-// from goroutines.
+// ByName finds a peer. Beside Peers there are those of Redialling, and net-udp, no library but the
+// least program that calls from goroutines.
 func ByName(name string) (Peer, bool) {
-	list := append(Peers(), leastPeer)
+	list := append(append(Peers(), leastPeer), Redialling()...)
 	i := slices.IndexFunc(list, func(p Peer) bool { return p.Name == name })
 	if i < 0 {
 		return Peer{}, false

@@ -77,12 +77,12 @@ type loopConn struct {
 }
 
 // dialLoop makes Clients that share a Loop.
-func dialLoop(ctx context.Context, addrs []string, z Sizes) (list []Conn, err error) {
-	local, err := udp.Listen("127.0.0.1:0", udp.Config{})
-	if err != nil {
-		return nil, err
-	}
-	loop, err := erpc.NewLoop(local, erpcConfig(z))
+func dialLoop(ctx context.Context, addrs []string, z Sizes) ([]Conn, error) {
+	return dialLoopWith(ctx, addrs, erpcConfig(z))
+}
+
+func dialLoopWith(ctx context.Context, addrs []string, cfg erpc.Config) (list []Conn, err error) {
+	loop, err := newLoop(cfg)
 	if err != nil {
 		return nil, err
 	}

@@ -109,6 +109,8 @@ var columns = []column{
 	{"cpu", "CPU per call", func(t *Turn) float64 { return t.CPU / 1e3 }, micros, true, false},
 	{"p50", "p50", func(t *Turn) float64 { return t.P50 }, micros, false, false},
 	{"p99", "p99", func(t *Turn) float64 { return t.P99 }, micros, false, false},
+	{"p99.9", "p99.9", func(t *Turn) float64 { return t.P999 }, micros, false, false},
+	{"max", "longest", func(t *Turn) float64 { return t.Max }, micros, false, false},
 	{"late", "calls began late", func(t *Turn) float64 { return t.Late }, micros, false, false},
 	{"share", "share of a core", func(t *Turn) float64 { return t.Share }, percent, false, true},
 	{"server", "the servers'", func(t *Turn) float64 { return t.ServerShare }, percent, false, true},

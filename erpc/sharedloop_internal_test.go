@@ -1,0 +1,70 @@
+package erpc
+
+import (
+	"reflect"
+	"runtime"
+	"slices"
+	"sync"
+	"testing"
+	"time"
+)
+
+// TestSortOfConfig: configurations are compared by value, so sortOf must know each field that has
+// pointers or functions. Slices are compared by what they hold.
+func TestSortOfConfig(t *testing.T) {
+	var got []string
+	for f := range reflect.TypeFor[Config]().Fields() {
+		if refers(f.Type) {
+			got = append(got, f.Name)
+		}
+	}
+	want := []string{"Congestion", "TLS", "Keyring", "Authorize", "AuthorizeRequest", "KeyLog",
+		"OnSession", "Logger", "Simulation"}
+	if !slices.Equal(got, want) {
+		t.Errorf("fields that refer to something: %q; sortOf knows %q", got, want)
+	}
+}
+
+// refers reports whether values of a type can be equal and refer to different things.
+func refers(t reflect.Type) bool {
+	switch t.Kind() {
+	case reflect.Pointer, reflect.Func, reflect.Interface, reflect.Map, reflect.Chan:
+		return true
+	case reflect.Slice:
+		return refers(t.Elem())
+	case reflect.Struct:
+		for f := range t.Fields() {
+			if refers(f.Type) {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// TestSharedLoopsForget: whatever the order in which Clients come and go, and Loops end at the same
+// time, nothing is left of them.
+func TestSharedLoopsForget(t *testing.T) {
+	p := &sharedLoops{linger: time.Nanosecond, loops: map[loopSort][]*sharedLoop{}}
+	var dialers sync.WaitGroup
+	for range 8 {
+		dialers.Go(func() {
+			for range 200 {
+				s := p.join(loopSort{kind: "k"}, &Config{})
+				s.make.Do(func() {
+					l := &Loop{done: make(chan struct{}), rpc: new(Rpc)}
+					l.closed.Store(true)
+					close(l.done)
+					s.loop.Store(l)
+				})
+				s.leave(nil, false)
+			}
+		})
+	}
+	dialers.Wait()
+	for left := 1; left > 0; runtime.Gosched() { // until the last timer has run
+		p.mu.Lock()
+		left = len(p.loops) + len(p.unused)
+		p.mu.Unlock()
+	}
+}
