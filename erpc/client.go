@@ -206,7 +206,7 @@ func (k *goCall) onLoop(r *Rpc) {
 // begin sends the request, or lets it wait for a session or a slot.
 func (k *goCall) begin(r *Rpc) {
 	c := k.client
-	if c.member != nil && c.member.state != ServerReady {
+	if m := c.member; m != nil && m.state != ServerReady && (k.done == nil || m.silent == 0) {
 		k.deliver(errNotSent)
 		return
 	}

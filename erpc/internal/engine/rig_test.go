@@ -114,7 +114,7 @@ type stub struct {
 	handlers []func(request)
 	posted   chan func() // by workers
 	done     []error     // how requests ended, in that order
-	overdue  int         // how often a session was said to be
+	silent   int         // how often a session was said to be
 	received int         // packets that passes have taken
 	opened   int         // quotas that were opened and are not closed
 	flushes  int         // how often the transport was
@@ -346,8 +346,8 @@ func (st *stub) settle() {
 			}
 		case session.EventFreed:
 			st.Deactivate(st.Conn(ev.Session))
-		case session.EventOverdue:
-			st.overdue++
+		case session.EventSilent:
+			st.silent++
 		}
 	}
 }
