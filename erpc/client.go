@@ -207,7 +207,7 @@ func (k *goCall) onLoop(r *Rpc) {
 func (k *goCall) begin(r *Rpc) {
 	c := k.client
 	if m := c.member; m != nil && m.state != ServerReady && (k.done == nil || m.silent == 0) {
-		k.deliver(errNotSent)
+		k.deliver(m.away())
 		return
 	}
 	if c.calls >= r.cfg.MaxQueue {
@@ -443,7 +443,7 @@ func (c *Client) Close() error {
 
 // closedError returns the error of a call after Close.
 func (c *Client) closedError() error {
-	if c.member != nil {
+	if c.member != nil && !c.member.once {
 		return errNotSent
 	}
 	return unsent(ErrClosed)

@@ -637,15 +637,26 @@ func (m *member) update() {
 		m.sendAway()
 	}
 	if m.once && (m.lost || m.failed) {
-		for _, w := range c.waiting {
-			w <- m.err
-		}
-		c.waiting = c.waiting[:0]
+		m.giveUp()
 	}
 	if len(c.all) == 0 && !m.once && !c.redial.awaiting &&
 		m.state != serverGone && c.alarms.redial == 0 {
 		c.alarms.redial = c.rpc.readClock().Add(m.retryFor)
 		c.arm()
+	}
+}
+
+// giveUp ends what waits for a session, and the sessions that are being opened.
+func (m *member) giveUp() {
+	c := m.c
+	for _, w := range c.waiting {
+		w <- m.err
+	}
+	c.waiting = c.waiting[:0]
+	for len(c.all) > 0 {
+		l := c.all[0]
+		c.detach(l)
+		c.rpc.drop(l.s)
 	}
 }
 
@@ -660,11 +671,22 @@ func (m *member) sendAway() {
 			if k.refusal != nil {
 				k.end(k.refusal)
 			} else {
-				k.end(errNotSent)
+				k.end(m.away())
 			}
 		}
 		k = next
 	}
+}
+
+// away returns the error of a call that is not sent while the server takes none.
+func (m *member) away() error {
+	switch {
+	case !m.once:
+		return errNotSent
+	case m.c.over || m.err == nil:
+		return unsent(ErrClosed)
+	}
+	return unsent(m.err)
 }
 
 // redial opens a session if there is none. It follows an alarm, which also ends the Client of a

@@ -114,12 +114,16 @@ func (sc *subConn) RegisterHealthListener(tell func(balancer.SubConnState)) {
 	defer sc.mu.Unlock()
 	sc.health++
 	number := sc.health
+	sc.healthy = nil
 	if tell == nil || sc.told != connectivity.Ready {
 		return
 	}
 	sc.cc.serial.do(func() {
 		sc.mu.Lock()
 		last := sc.health == number
+		if last {
+			sc.healthy = tell
+		}
 		sc.mu.Unlock()
 		if last {
 			tell(balancer.SubConnState{ConnectivityState: connectivity.Ready})
