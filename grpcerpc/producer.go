@@ -108,7 +108,7 @@ func (sc *subConn) pick() (*link, balancer.PickResult, error) {
 }
 
 // RegisterHealthListener says that a ready connection is healthy, to the last listener that was
-// registered since it became ready; nil is none.
+// registered since it became ready, and later when its server is silent, see silent; nil is none.
 func (sc *subConn) RegisterHealthListener(tell func(balancer.SubConnState)) {
 	sc.mu.Lock()
 	defer sc.mu.Unlock()
