@@ -204,7 +204,7 @@ func (e *memEnd) found(n uint) uint {
 		return 0
 	}
 	for i := range n {
-		if e.slots[(e.head+i)%memRing].at.Add(e.delay) > e.net.now {
+		if e.delay > 0 && e.slots[(e.head+i)%memRing].at.Add(e.delay) > e.net.now {
 			n = i
 			break
 		}
