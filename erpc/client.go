@@ -208,8 +208,8 @@ func (k *goCall) onLoop(r *Rpc) {
 // begin sends the request, or lets it wait for a session or a slot.
 func (k *goCall) begin(r *Rpc) {
 	c := k.client
-	if c.member != nil && c.member.state != ServerReady {
-		k.deliver(errNotSent)
+	if m := c.member; m != nil && m.state != ServerReady && (k.done == nil || m.silent == 0) {
+		k.deliver(m.away())
 		return
 	}
 	if c.calls >= r.cfg.MaxQueue {
@@ -469,7 +469,7 @@ func (c *Client) Close() error {
 
 // closedError returns the error of a call after Close.
 func (c *Client) closedError() error {
-	if c.member != nil {
+	if c.member != nil && !c.member.once {
 		return errNotSent
 	}
 	return unsent(ErrClosed)

@@ -440,6 +440,7 @@ type Timing struct {
 	RTOMax           time.Duration // largest, after backoff, default 200 ms
 	RTOInitial       time.Duration // before the first RTT sample, default 20 ms
 	Heartbeat        time.Duration // between pings without answer, default 500 ms; see below
+	SilenceTimeout   time.Duration // silence before calls go elsewhere, default 20 ms; see Pool
 	FailureTimeout   time.Duration // silence before the peer counts as lost, default 3 s
 	ConnectTimeout   time.Duration // for the handshake, and a Client's lookup before; default 3 s
 	ConnectRetry     time.Duration // repetition of a handshake packet, at first, default 10 ms

@@ -82,9 +82,9 @@ func (r *Rpc) settleSession(c *engine.Conn, ev *session.Event) {
 		r.spent(s)
 	case session.EventFreed:
 		r.freed(s)
-	case session.EventOverdue:
+	case session.EventSilent:
 		if l := s.ofClient; l != nil && l.client.member != nil {
-			l.client.member.overdue()
+			l.client.member.quiet(l)
 		}
 	case session.EventUnreachable:
 		if l := s.ofClient; l != nil {

@@ -59,6 +59,7 @@ type memFaults struct {
 	show   func(p *transport.RxPacket)    // changes what RxBurst hands out, if not nil
 	left   func(head, data []byte)        // sees what TxBurst takes, if not nil
 	deaf   bool                           // RxBurst finds nothing
+	delay  time.Duration                  // until RxBurst finds what was sent
 	whole  []byte                         // the packet that leaves, in one piece
 	record bool
 	mapped atomic.Int64   // bytes of message memory
@@ -69,6 +70,7 @@ type memFaults struct {
 
 type memPacket struct {
 	n    int
+	at   erpc.Time // when it was sent
 	from transport.Addr
 	buf  [memMTU]byte
 }
@@ -108,7 +110,7 @@ func (e *memEnd) put(head, data []byte, from *transport.Addr) bool {
 	p := &e.slots[e.tail%memRing]
 	p.n = copy(p.buf[:], head)
 	p.n += copy(p.buf[p.n:], data)
-	p.from = *from
+	p.from, p.at = *from, e.net.now
 	if e.memFaults != nil && e.lose != nil && e.lose(p.buf[:p.n]) {
 		return false
 	}
@@ -200,6 +202,12 @@ func (e *memEnd) found(n uint) uint {
 	}
 	if e.deaf {
 		return 0
+	}
+	for i := range n {
+		if e.delay > 0 && e.slots[(e.head+i)%memRing].at.Add(e.delay) > e.net.now {
+			n = i
+			break
+		}
 	}
 	if e.net.lends {
 		e.endLoans(n)

@@ -25,9 +25,12 @@ var ErrNoServer = engine.NotRun("no server takes calls, request not sent")
 // changes. Callers choose from a list that is replaced then, without a lock.
 //
 // A server is ejected, and gets no more calls, when its sessions are lost (an unreachable port is
-// noticed within milliseconds), and when it has owed answers in silence for four retransmission
-// timeouts. A silent one returns when it is heard again, a lost one when a new session is open; the
-// Pool asks for both by itself. Calls under way to it go on until they end by themselves.
+// noticed within milliseconds), and when it has owed answers in silence for Timing.SilenceTimeout,
+// or longer if the path to it is long. It is pinged meanwhile: slow handlers and lost packets are
+// no silence, nor is time in which the Loop itself did not run. At most half of the servers that
+// have a session are ejected for silence, rounded down: one of two or three, never a single one. A
+// silent one returns when it is heard again, a lost one when a new session is open; the Pool asks
+// for both by itself. Calls under way to it go on until they end by themselves.
 //
 // A server that misbehaves harms only calls to itself: one that refuses all sessions or drains for
 // ever is asked again once per second; one that answers pings and no calls stays ready, and calls
@@ -320,7 +323,8 @@ func (p *Pool) show(m *member) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	m.shown, m.shownErr = m.state, m.err
-	m.hope = m.state == ServerConnecting || m.state == ServerEjected && m.silent != 0
+	m.ejected = m.silent != 0
+	m.hope = m.state == ServerConnecting || m.state == ServerEjected && m.ejected
 	if m.err != nil {
 		p.failure = m.err
 	}
@@ -337,6 +341,24 @@ func (p *Pool) show(m *member) {
 	if m.state != ServerReady && m.state != serverGone && m.state != ServerConnecting {
 		p.names.hurry()
 	}
+}
+
+// mayEject lets a server be ejected for its silence, if no more than half of those with a session
+// are then. It runs in the server's loop.
+func (p *Pool) mayEject(m *member) bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	open, silent := 0, 1
+	for _, o := range p.members {
+		if o.shown == ServerReady || o.ejected {
+			open++
+		}
+		if o.ejected {
+			silent++
+		}
+	}
+	m.ejected = 2*silent <= open
+	return m.ejected
 }
 
 // remove takes a server out of the members. It holds mu.
@@ -512,16 +534,13 @@ func (p *Pool) newMember(text string, load map[*Loop]int) *member {
 		}
 	}
 	load[best]++
-	m := &member{pool: p, c: best.newClient(text), text: text, hope: true}
+	m := &member{owner: p, c: best.newClient(text), text: text, hope: true}
 	m.c.member = m
 	m.c.redial.dialed, m.c.redial.unknown = true, true
 	return m
 }
 
 const (
-	// silentRTOs is how many retransmission timeouts a server may owe an answer before it gets no
-	// more calls.
-	silentRTOs = 4
 	// A silent server is asked for a sign of life after Timing.RTOMin, then less and less often.
 	maxListen = 250 * time.Millisecond
 	// A server that could not be reached is tried again after redialAfter, then less and less often.
@@ -540,7 +559,8 @@ var errSilent = fmt.Errorf("%w: it owes answers and is silent", ErrPeerLost)
 // the loop describe the server; update derives its state from them and shows it in the fields under
 // the Pool's mutex.
 type member struct {
-	pool     *Pool
+	owner    owner
+	once     bool // it keeps no session open: the first one that is lost is the last
 	c        *Client
 	text     string
 	inFlight atomic.Int64 // calls that chose it and have not ended
@@ -557,11 +577,22 @@ type member struct {
 	probeAt  monotime.Time // when it is asked again for a sign of life
 	probeFor time.Duration
 	retryFor time.Duration
+	// While it is silent, and may still get calls.
+	quietAt   monotime.Time // since when
+	quietRan  time.Duration // what Engine.Ran was then
+	quietLast time.Duration // and at the last look
 
-	// Under pool.mu.
+	// Under the mutex of the Pool.
 	shown    ServerState
 	shownErr error
 	hope     bool // calls may wait for it, as they do for no other server that has failed
+	ejected  bool // for its silence
+}
+
+// owner chooses between members: a Pool, or a balancer by a Watcher. It is told in a member's loop.
+type owner interface {
+	show(m *member)          // the state has changed
+	mayEject(m *member) bool // it is silent: are calls to go elsewhere?
 }
 
 // join begins to keep a session open. It runs in the loop.
@@ -599,24 +630,63 @@ func (m *member) update() {
 	c := m.c
 	if m.state = m.judge(); m.state != before || m.news || c.over {
 		m.news = false
-		m.pool.show(m)
+		m.owner.show(m)
 	}
 	if m.state != ServerReady {
 		c.holding = false
-		for c.queue.n > 0 {
-			k := c.queue.first
-			c.queue.remove(k)
-			if k.refusal != nil {
-				k.end(k.refusal)
-			} else {
-				k.end(errNotSent)
-			}
-		}
+		m.sendAway()
 	}
-	if len(c.all) == 0 && !c.redial.awaiting && m.state != serverGone && c.alarms.redial == 0 {
+	if m.once && (m.lost || m.failed) {
+		m.giveUp()
+	}
+	if len(c.all) == 0 && !m.once && !c.redial.awaiting &&
+		m.state != serverGone && c.alarms.redial == 0 {
 		c.alarms.redial = c.rpc.readClock().Add(m.retryFor)
 		c.arm()
 	}
+}
+
+// giveUp ends what waits for a session, and the sessions that are being opened.
+func (m *member) giveUp() {
+	c := m.c
+	for _, w := range c.waiting {
+		w <- m.err
+	}
+	c.waiting = c.waiting[:0]
+	for len(c.all) > 0 {
+		l := c.all[0]
+		c.detach(l)
+		c.rpc.drop(l.s)
+	}
+}
+
+// sendAway ends the calls that wait for a slot, as those that were not sent. Those of Start are for
+// this server alone, and wait on as long as it has a session.
+func (m *member) sendAway() {
+	q := &m.c.queue
+	for k := q.first; k != nil; {
+		next := k.next
+		if k.done == nil || m.silent == 0 {
+			q.remove(k)
+			if k.refusal != nil {
+				k.end(k.refusal)
+			} else {
+				k.end(m.away())
+			}
+		}
+		k = next
+	}
+}
+
+// away returns the error of a call that is not sent while the server takes none.
+func (m *member) away() error {
+	switch {
+	case !m.once:
+		return errNotSent
+	case m.c.over || m.err == nil:
+		return unsent(ErrClosed)
+	}
+	return unsent(m.err)
 }
 
 // redial opens a session if there is none. It follows an alarm, which also ends the Client of a
@@ -706,33 +776,38 @@ func (m *member) leave() {
 	}
 }
 
-// overdue follows a request that has timed out twice. If the server is silent for silentRTOs it
-// gets no more calls; else it is looked at again when it would be.
-func (m *member) overdue() {
-	c := m.c
-	if m.silent != 0 || c.over {
+// quiet follows an epoch in which the server of a session has owed answers in silence for a while.
+// If that goes on until the session's patience ends it gets no more calls, unless too many are
+// silent: then it is asked about again in the next epoch. Time in which this loop did not run does
+// not count.
+func (m *member) quiet(l *clientSession) {
+	e := &m.c.rpc.engine
+	if m.silent != 0 || m.c.over || m.state != ServerReady {
 		return
 	}
-	left := time.Duration(0)
-	for _, list := range [...][]*clientSession{c.all, c.retired} {
+	patience, ran, heard := e.Patience(&l.s.conn), e.Ran(), m.heard()
+	if ran-m.quietLast > patience/2 || heard >= m.quietAt {
+		m.quietAt, m.quietRan = e.Now(), ran
+	}
+	m.quietLast = ran
+	switch {
+	case e.Now().Sub(heard) < patience/4: // by another loop of the server
+	case ran-m.quietRan < patience*3/4: // the first quarter is over
+	case m.owner.mayEject(m):
+		m.onSilence()
+	}
+}
+
+// heard returns when something was heard of the server last.
+func (m *member) heard() (last monotime.Time) {
+	for _, list := range [...][]*clientSession{m.c.all, m.c.retired} {
 		for _, l := range list {
-			silent, rto := l.s.Silence()
-			if silent == 0 {
-				continue
-			}
-			if silent >= silentRTOs*rto {
-				m.onSilence()
-				return
-			}
-			if d := silentRTOs*rto - silent; left == 0 || d < left {
-				left = d
+			if at, open := l.s.conn.LastHeard(); open {
+				last = max(last, at)
 			}
 		}
 	}
-	if left > 0 {
-		c.alarms.listen = c.rpc.readClock().Add(left)
-		c.arm()
-	}
+	return last
 }
 
 // onSilence stops the calls to a silent server.
@@ -749,7 +824,6 @@ func (m *member) onSilence() {
 func (m *member) listen() {
 	c := m.c
 	if m.silent == 0 {
-		m.overdue()
 		return
 	}
 	now := c.rpc.readClock()

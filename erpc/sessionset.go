@@ -181,6 +181,7 @@ func (c *Client) opened(l *clientSession) {
 	}
 	c.arrived(l)
 	if c.member != nil {
+		c.rpc.engine.Watch(&l.s.conn)
 		c.member.opened()
 	}
 	if len(c.all) > 1 && c.alarms.trim == 0 {

@@ -14,7 +14,12 @@ import (
 	estats "google.golang.org/grpc/experimental/stats"
 	"google.golang.org/grpc/resolver"
 	"google.golang.org/grpc/serviceconfig"
+
+	"github.com/userspace-rpc/erpc/erpc"
 )
+
+// errSilent is why a silent server gets no calls.
+var errSilent = fmt.Errorf("%w: it owes answers and is silent", erpc.ErrPeerLost)
 
 // defaultBalancer is gRPC's.
 const defaultBalancer = "pick_first"
@@ -66,6 +71,7 @@ func (cc *ClientConn) update(s resolver.State) error {
 			s.Addresses = append(s.Addresses, e.Addresses...)
 		}
 	}
+	cc.servers.Store(int64(len(s.Addresses)))
 	config := cc.defaultConfig
 	if r := s.ServiceConfig; r != nil && !cc.opts.noService {
 		if c, ok := r.Config.(*serviceConfig); ok && r.Err == nil {
@@ -181,6 +187,9 @@ type subConn struct {
 	failures int
 	told     connectivity.State // what the balancer knows
 	health   int                // number of the health listener
+	healthy  func(balancer.SubConnState)
+	hushed   bool  // the link is there, but its server is silent
+	quiet    *link // in place of link: its server is silent, and calls go to others
 
 	producing sync.Mutex
 	producers map[balancer.ProducerBuilder]*producer
@@ -200,6 +209,7 @@ func (sc *subConn) set(state connectivity.State, err error) {
 		sc.mu.Lock()
 		sc.told = state
 		sc.health++ // a listener is of the state that it was registered in
+		sc.healthy, sc.hushed = nil, false
 		sc.mu.Unlock()
 		sc.tell(balancer.SubConnState{ConnectivityState: state, ConnectionError: err})
 	})
@@ -210,6 +220,12 @@ func (sc *subConn) Connect() {
 	sc.mu.Lock()
 	defer sc.mu.Unlock()
 	if sc.state != connectivity.Idle {
+		return
+	}
+	if l := sc.quiet; l != nil { // it was heard again
+		sc.link, sc.quiet = l, nil
+		sc.set(connectivity.Connecting, nil)
+		sc.set(connectivity.Ready, nil)
 		return
 	}
 	var ctx context.Context
@@ -233,7 +249,7 @@ func (sc *subConn) connect(ctx context.Context, addrs []resolver.Address) {
 		var opened *link
 		ended := func() { sc.lost(opened) }
 		ready := make(chan struct{})
-		opened, err = sc.cc.openLink(ctx, a.Addr, func() {
+		opened, err = sc.cc.openLink(ctx, sc, a.Addr, func() {
 			sc.cc.background(func() { <-ready; ended() })
 		})
 		close(ready)
@@ -288,20 +304,71 @@ func (sc *subConn) rest() {
 func (sc *subConn) lost(l *link) {
 	sc.mu.Lock()
 	defer sc.mu.Unlock()
-	if sc.link == l && l != nil {
-		sc.link = nil
+	if l != nil && (sc.link == l || sc.quiet == l) {
+		sc.link, sc.quiet = nil, nil
 		sc.set(connectivity.Idle, nil)
+	}
+}
+
+// silent keeps calls from a server that owes answers and is silent. A balancer that listens for the
+// health of connections hears of it so. For others the connection fails, and is idle when the
+// server is heard: then it is there at once. It runs in cc.serial.
+func (sc *subConn) silent(l *link) {
+	sc.mu.Lock()
+	tell := sc.healthy
+	switch {
+	case sc.link != l:
+		tell = nil
+	case tell != nil:
+		sc.hushed = true
+	default:
+		sc.link, sc.quiet = nil, l
+		sc.set(connectivity.TransientFailure, errSilent)
+	}
+	sc.mu.Unlock()
+	if tell != nil {
+		tell(balancer.SubConnState{
+			ConnectivityState: connectivity.TransientFailure, ConnectionError: errSilent,
+		})
+	}
+}
+
+// heard follows silent when the server was heard.
+func (sc *subConn) heard(l *link) {
+	sc.mu.Lock()
+	tell := sc.healthy
+	switch {
+	case sc.quiet == l:
+		sc.set(connectivity.Idle, nil)
+		tell = nil
+	case sc.link != l || !sc.hushed:
+		tell = nil
+	}
+	sc.hushed = false
+	sc.mu.Unlock()
+	if tell != nil {
+		tell(balancer.SubConnState{ConnectivityState: connectivity.Ready})
 	}
 }
 
 // use returns the link with one call counted in, nil if there is none.
 func (sc *subConn) use() *link {
 	sc.mu.Lock()
-	l := sc.link
+	l, hushed := sc.link, sc.hushed
 	sc.mu.Unlock()
-	if l == nil || !l.acquire() {
+	if l == nil || hushed || !l.acquire() {
 		return nil
 	}
+	return l
+}
+
+// takeLink returns the link, silent or not, which the connection has no more. The lock is held.
+func (sc *subConn) takeLink() *link {
+	l := sc.link
+	if l == nil {
+		l = sc.quiet
+	}
+	sc.link, sc.quiet = nil, nil
 	return l
 }
 
@@ -309,8 +376,7 @@ func (sc *subConn) use() *link {
 func (sc *subConn) UpdateAddresses(list []resolver.Address) {
 	sc.mu.Lock()
 	sc.addrs = list
-	l := sc.link
-	sc.link = nil
+	l := sc.takeLink()
 	if sc.cancel != nil {
 		sc.cancel()
 	}
@@ -327,8 +393,7 @@ func (sc *subConn) Shutdown() {
 	sc.cc.forget(sc)
 	sc.closeProducers() // in vain for those that are built later, whose calls fail
 	sc.mu.Lock()
-	l := sc.link
-	sc.link = nil
+	l := sc.takeLink()
 	if sc.cancel != nil {
 		sc.cancel()
 	}

@@ -44,6 +44,8 @@ type ClientConn struct {
 	begun     sync.Once
 	config    atomic.Pointer[serviceConfig]
 	picker    atomic.Pointer[picking]
+	servers   atomic.Int64   // that the resolver knows
+	silent    atomic.Int64   // of them, that get no calls for it
 	closing   sync.WaitGroup // of links that close
 	work      sync.WaitGroup // goroutines of background
 

@@ -96,9 +96,12 @@
 //   - A unary message is one message of erpc: at most Config.MaxMessage, 65 MiB by default. Those
 //     of streams have no such bound.
 //   - Keepalive is erpc's: Config.Timing.Heartbeat and FailureTimeout, always on.
+//   - A server that owes answers and is silent for Timing.SilenceTimeout, 20 ms, gets no calls
+//     until it is heard, as in an erpc.Pool: its connection is unhealthy, or in TRANSIENT_FAILURE
+//     where the balancer does not listen for health. Half of the addresses at most are left so.
 //   - Keys of outgoing metadata with upper case are sent in lower case; gRPC refuses some of them.
 //   - SendHeader of a unary handler travels with the answer.
-//   - A connection that is ready is healthy: healthCheckConfig of service configs is left out.
+//   - Other connections that are ready are healthy: healthCheckConfig in service configs is unread.
 //   - Balancers learn loads by ORCA only where they ask servers for them, out of band. Those in
 //     trailers are not read, for which weighted_round_robin is refused.
 //   - ClientConn does not become idle by itself, and ResetConnectBackoff is not there.

@@ -23,9 +23,12 @@ type link struct {
 	peer   *peer.Peer
 	pipe   *pipe  // of its streams
 	onEnd  func() // called once, in the loop or any goroutine: no new calls are wanted
+	sc     *subConn
+	silent bool // its server is, and calls go to others; in the loop only
 
 	mu      sync.Mutex
 	users   int
+	open    bool
 	retired bool
 	closed  bool
 	ended   sync.Once
@@ -35,9 +38,12 @@ type link struct {
 // it a server that never does would keep its client from all others.
 const helloWithin = 20 * time.Second
 
-// openLink connects to a server.
-func (cc *ClientConn) openLink(ctx context.Context, addr string, onEnd func()) (*link, error) {
-	client, err := cc.loop.Dial(ctx, addr)
+// openLink connects to a server, for sc.
+func (cc *ClientConn) openLink(
+	ctx context.Context, sc *subConn, addr string, onEnd func(),
+) (*link, error) {
+	l := &link{cc: cc, sc: sc, onEnd: onEnd, users: 1} // itself, until it is open
+	client, err := cc.loop.DialWatched(ctx, addr, l)
 	if err != nil {
 		return nil, err
 	}
@@ -67,7 +73,7 @@ func (cc *ClientConn) openLink(ctx context.Context, addr string, onEnd func()) (
 		p.Addr = addrOf(to)
 	}
 	p.LocalAddr = addrOf(cc.loop.transport.LocalAddr())
-	l := &link{cc: cc, client: client, token: w.Token, peer: &p, onEnd: onEnd}
+	l.client, l.token, l.peer = client, w.Token, &p
 	l.pipe = newPipe(l)
 	cc.mu.Lock()
 	cc.links[l] = struct{}{}
@@ -80,7 +86,48 @@ func (cc *ClientConn) openLink(ctx context.Context, addr string, onEnd func()) (
 		l.end()
 		return nil, err
 	}
+	l.mu.Lock()
+	l.open = true
+	l.mu.Unlock()
+	l.release()
 	return l, nil
+}
+
+// Silent implements erpc.Watcher. At most half of the servers may be silent, as in a Pool.
+func (l *link) Silent() bool {
+	l.mu.Lock()
+	open := l.open && !l.retired
+	l.mu.Unlock()
+	l.silent = open && l.cc.hush()
+	if l.silent {
+		l.cc.serial.do(func() { l.sc.silent(l) })
+	}
+	return l.silent
+}
+
+// Heard implements erpc.Watcher.
+func (l *link) Heard() {
+	l.silent = false
+	l.cc.silent.Add(-1)
+	l.cc.serial.do(func() { l.sc.heard(l) })
+}
+
+// Lost implements erpc.Watcher.
+func (l *link) Lost(error) {
+	if l.silent {
+		l.silent = false
+		l.cc.silent.Add(-1)
+	}
+	l.retire()
+}
+
+// hush counts a server as silent, if at most half of all are then.
+func (cc *ClientConn) hush() bool {
+	if 2*cc.silent.Add(1) <= cc.servers.Load() {
+		return true
+	}
+	cc.silent.Add(-1)
+	return false
 }
 
 // onLeave takes the end of Leave, in the loop: the server takes no new calls.

@@ -108,18 +108,22 @@ func (sc *subConn) pick() (*link, balancer.PickResult, error) {
 }
 
 // RegisterHealthListener says that a ready connection is healthy, to the last listener that was
-// registered since it became ready; nil is none.
+// registered since it became ready, and later when its server is silent, see silent; nil is none.
 func (sc *subConn) RegisterHealthListener(tell func(balancer.SubConnState)) {
 	sc.mu.Lock()
 	defer sc.mu.Unlock()
 	sc.health++
 	number := sc.health
+	sc.healthy = nil
 	if tell == nil || sc.told != connectivity.Ready {
 		return
 	}
 	sc.cc.serial.do(func() {
 		sc.mu.Lock()
 		last := sc.health == number
+		if last {
+			sc.healthy = tell
+		}
 		sc.mu.Unlock()
 		if last {
 			tell(balancer.SubConnState{ConnectivityState: connectivity.Ready})

@@ -439,10 +439,10 @@ const (
 	// EventDraining: the server of session Session shuts down. It takes no new requests. The owner
 	// tells this itself, as the next one.
 	EventDraining
-	// EventOverdue: a request of session Session has timed out twice in a row.
-	EventOverdue
 	// EventUnreachable: nobody listens where session Session is being opened, which goes on.
 	EventUnreachable
+	// EventSilent: the server of session Session owes answers and is silent; told of some sessions.
+	EventSilent
 )
 
 // Marked is a bit of Op.Ref: the owner gets EventSent and EventAnswered for the request.

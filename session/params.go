@@ -159,6 +159,7 @@ type Timing struct {
 	RTOMax           time.Duration // largest, after backoff, default 200 ms
 	RTOInitial       time.Duration // before the first RTT sample, default 20 ms
 	Heartbeat        time.Duration // between pings without answer, default 500 ms; see PingAfter
+	SilenceTimeout   time.Duration // silence of a server that owes answers, default 20 ms
 	FailureTimeout   time.Duration // silence before the peer counts as lost, default 3 s
 	ConnectTimeout   time.Duration // for the whole handshake, default 3 s
 	ConnectRetry     time.Duration // repetition of a handshake packet, at first, default 10 ms
@@ -191,6 +192,7 @@ func (t Timing) Fill() (Timing, error) {
 		{&t.RTOMin, 5 * time.Millisecond, "RTOMin"}, {&t.RTOMax, 200 * time.Millisecond, "RTOMax"},
 		{&t.RTOInitial, 20 * time.Millisecond, "RTOInitial"},
 		{&t.Heartbeat, 500 * time.Millisecond, "Heartbeat"},
+		{&t.SilenceTimeout, 20 * time.Millisecond, "SilenceTimeout"},
 		{&t.FailureTimeout, 3 * time.Second, "FailureTimeout"},
 		{&t.ConnectTimeout, 3 * time.Second, "ConnectTimeout"},
 		{&t.ConnectRetry, 10 * time.Millisecond, "ConnectRetry"},

@@ -594,5 +594,22 @@ func (c *Client) Owed() (since monotime.Time, rto time.Duration, ok bool) {
 	return since, c.rtt.timeout(0), ok
 }
 
+// unmeasured stands for twice the round trip that no sample has measured yet: the initial timeout
+// of RFC 6298.
+const unmeasured = time.Second
+
+// Patience returns how long a peer that lives may be silent on this path at most, if one packet of
+// some gets through: twice what a round trip took so far, with its variation.
+func (c *Client) Patience() time.Duration {
+	switch r := &c.rtt; {
+	case r.srtt == 0:
+		return unmeasured
+	case r.rto > r.min: // it knows more than the samples, see keep
+		return 2 * r.rto
+	default:
+		return 2 * (r.srtt + 4*r.rttvar)
+	}
+}
+
 // LastHeard returns when a packet of the peer has arrived last.
 func (w *Watch) LastHeard() monotime.Time { return w.lastRx }

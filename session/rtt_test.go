@@ -64,8 +64,8 @@ func TestBackoffLimit(t *testing.T) {
 func TestDefaults(t *testing.T) {
 	want := Timing{
 		RTOMin: 5 * ms, RTOMax: 200 * ms, RTOInitial: 20 * ms, Heartbeat: 500 * ms,
-		FailureTimeout: 3000 * ms, ConnectTimeout: 3000 * ms, ConnectRetry: 10 * ms,
-		DisconnectLinger: 200 * ms,
+		SilenceTimeout: 20 * ms, FailureTimeout: 3000 * ms, ConnectTimeout: 3000 * ms,
+		ConnectRetry: 10 * ms, DisconnectLinger: 200 * ms,
 	}
 	if got, err := (Timing{}).Fill(); err != nil || got != want {
 		t.Errorf("%+v, %v, want %+v", got, err, want)

@@ -51,6 +51,7 @@ type association struct {
 	idleOf     transport.Addr // the quota for which it counts until then
 	deathProbe *deathProbe    // nil without one
 	quotes     quotes         // of its series so far
+	asked      monotime.Time  // when a session was silent last and asked why
 	narrowAt   monotime.Time  // when it may next be said that its path carries less
 	path       pathWatch
 }

@@ -68,6 +68,7 @@ type Conn struct {
 	hidden   bool            // the owner knows nothing of it
 	judged   bool            // client: whether its server is welcome is being asked, or has been
 	welcome  bool            // client: it is
+	watched  bool            // client: see Watch
 	Client   *session.Client // nil at a server
 	Server   *session.Server // nil at a client
 }

@@ -18,7 +18,7 @@
 //	EventDone, EventError, -Failed   a call has ended
 //	EventOpened, EventDraining,
 //	EventSpent, EventFreed,
-//	EventOverdue, EventCancelled,
+//	EventSilent, EventCancelled,
 //	EventUnreachable                 what became of a session, or of a request in it
 //	EventClosed                      a session has ended: the loop calls Ended, and tells who has it
 //	EventPace, EventLate, -Broken    the engine's own: the loop gives them to Settle

@@ -450,3 +450,22 @@ func TestManyDeathProbes(t *testing.T) {
 		t.Errorf("%d peers are probed later", n)
 	}
 }
+
+// TestGoneWhileConnecting: a peer whose process has ended opens no session any more: who dials it
+// need not wait for ConnectTimeout. Dials to others go on.
+func TestGoneWhileConnecting(t *testing.T) {
+	st := newStub(t, setup{})
+	s, other := st.dialTo(1), st.dialTo(2)
+	st.say(1, transport.HintGone, nil)
+	st.pass(10 * time.Millisecond)
+	if !errors.Is(s.Err(), ErrConnect) || s.fate != Refused {
+		t.Errorf("the dial: %v", s.Err())
+	}
+	if other.state != connecting {
+		t.Errorf("another dial: %v", other.Err())
+	}
+	st.accepted(other, 2, 7)
+	if !other.Open() {
+		t.Errorf("another dial: %v", other.Err())
+	}
+}

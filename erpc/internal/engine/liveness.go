@@ -307,8 +307,14 @@ func (e *Engine) onHints() {
 	}
 }
 
-// gone ends the sessions with a peer that the transport knows to have ended.
+// gone ends the sessions with a peer that the transport knows to have ended, and those that are
+// being opened there.
 func (e *Engine) gone(at transport.Addr) {
+	for _, s := range e.handshakes.repeating {
+		if s.state == connecting && s.End.Peer == at {
+			e.end(s, fmt.Errorf("%w: the server's process or endpoint has ended", ErrConnect), Refused)
+		}
+	}
 	for _, p := range slices.Clone(e.assocs.byAddr[at]) { // ends may drop associations
 		e.lose(p, fmt.Errorf("%w: its process or endpoint has ended", ErrPeerLost))
 	}

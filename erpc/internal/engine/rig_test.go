@@ -115,7 +115,7 @@ type stub struct {
 	posted      chan func() // by workers
 	renewed     []transport.Addr
 	done        []error // how requests ended, in that order
-	overdue     int     // how often a session was said to be
+	silent      int     // how often a session was said to be
 	unreachable int     // the same
 	received    int     // packets that passes have taken
 	opened      int     // quotas that were opened and are not closed
@@ -349,8 +349,8 @@ func (st *stub) settle() {
 			}
 		case session.EventFreed:
 			st.Deactivate(st.Conn(ev.Session))
-		case session.EventOverdue:
-			st.overdue++
+		case session.EventSilent:
+			st.silent++
 		case session.EventUnreachable:
 			st.unreachable++
 		}

@@ -15,6 +15,8 @@ import (
 type timers struct {
 	epoch    time.Duration
 	nextScan monotime.Time // the next epoch
+	scanned  monotime.Time // the last one
+	ran      time.Duration // see Engine.Ran
 
 	sweepEvery time.Duration
 	nextSweep  monotime.Time
@@ -108,6 +110,10 @@ func (t *timers) check() {
 // NextScan returns when Tick is due: once per epoch.
 func (e *Engine) NextScan() monotime.Time { return e.timers.nextScan }
 
+// Ran returns for how long the endpoint has looked for packets since it began, as far as that
+// matters for the silence of others: a pause of this process counts as two epochs at most.
+func (e *Engine) Ran() time.Duration { return e.timers.ran }
+
 // ScanNow makes Tick due in the next pass.
 func (e *Engine) ScanNow() { e.timers.nextScan = e.in.Now }
 
@@ -115,6 +121,8 @@ func (e *Engine) ScanNow() { e.timers.nextScan = e.in.Now }
 func (e *Engine) Tick() {
 	t := &e.timers
 	t.nextScan = e.in.Now.Add(t.epoch)
+	t.ran += min(e.in.Now.Sub(t.scanned), 2*t.epoch)
+	t.scanned = e.in.Now
 	e.onHints()
 	if len(e.assocs.probes) > 0 {
 		e.checkDeathProbes()
@@ -154,9 +162,11 @@ func (e *Engine) scanLoss() {
 		if s.state != connected {
 			continue
 		}
-		retries := s.Client.Scan(e.in.Now, e.Out)
-		if retries >= 2 {
+		if s.Client.Scan(e.in.Now, e.Out) >= 2 {
 			e.overdue(s)
+		}
+		if s.watched && e.in.Now.Sub(s.assoc.watch.LastHeard()) >= e.cfg.Timing.SilenceTimeout/4 {
+			e.listen(s)
 		}
 		if _, stuck := s.Client.Suspects(); stuck || s.assoc.path.by == s {
 			e.probePath(s)
@@ -178,7 +188,36 @@ func (e *Engine) overdue(s *Conn) {
 		// lost with it where the path does not carry its packets any more.
 		s.asks, e.timers.asks = true, true
 	}
-	e.Out.Tell(session.EventOverdue, s.End.Local)
+}
+
+// Watch has EventSilent told of a client session in each epoch in which its server owes answers and
+// has been silent for a quarter of Patience.
+func (e *Engine) Watch(s *Conn) { s.watched = true }
+
+// Patience returns how long the server of a client session may owe an answer in silence until it
+// counts as silent: Timing.SilenceTimeout, or longer if the path is. It is time for more than one
+// look and question.
+func (e *Engine) Patience(s *Conn) time.Duration {
+	return max(e.cfg.Timing.SilenceTimeout, s.Client.Patience(), 4*e.timers.epoch)
+}
+
+// listen looks whether a watched session's server owes answers and is silent. Long before it counts
+// as silent it is asked for a sign of life, several times: so neither a slow handler nor the loss
+// of a few packets is taken for silence.
+//
+//go:noinline
+func (e *Engine) listen(s *Conn) {
+	now, a := e.in.Now, s.assoc
+	since, _, owed := s.Client.Owed()
+	patience := e.Patience(s)
+	if !owed || now.Sub(max(since, a.watch.LastHeard())) < patience/4 {
+		return
+	}
+	if now.Sub(a.asked) >= patience/8 {
+		a.asked = now
+		s.live.Probe(s.End, e.rng.Uint64(), now, e.Out)
+	}
+	e.Out.Tell(session.EventSilent, s.End.Local)
 }
 
 // repeatLate repeats the late answers that are due.
