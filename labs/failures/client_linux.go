@@ -170,8 +170,10 @@ func (r *role) await(k *kind) error {
 			return err
 		}
 	}
-	for {
-		if _, err := k.call(ctx, echo.Payload(idBytes)); err == nil {
+	request := echo.Payload(idBytes)
+	for id := uint64(callers) << 32; ; id++ {
+		echo.Stamp(request, id)
+		if _, err := k.call(ctx, request); err == nil {
 			return nil
 		} else if ctx.Err() != nil {
 			return fmt.Errorf("no answer within %v: %w", patience/2, err)

@@ -76,47 +76,27 @@ func TestMatrix(t *testing.T) {
 	}
 }
 
-// measure runs a cell's rounds in turns with those of grpc-go that are missing.
+// measure runs a cell's rounds after those of grpc-go that are missing.
 func (m *matrix) measure(t *testing.T, c cell) {
-	defer func() {
-		if t.Skipped() {
-			m.skipped = append(m.skipped, c.String())
-		}
-	}()
 	library := "erpc"
 	if strings.HasPrefix(c.client(), "grpcerpc") {
 		library = "grpcerpc"
 	}
 	a := anchor{policy: (&rig{c: c}).policy(), fault: c.fault(), lone: c.lone(), keep: true}
+	cl := &row{Cell: c.String(), Median: new(sample), anchor: a}
+	m.rows = append(m.rows, cl)
 	of := []anchor{a}
 	if *which == "all" && (c.fault() == faultKill || c.fault() == faultRestart) {
 		a.keep = false
 		of = append(of, a)
 	}
-	cl := &row{Cell: c.String(), anchors: of}
-	rounds := func(r *row, library string, keep bool) {
-		for range max(1, *rounds) {
-			s, err := measure(t, c, library, keep)
-			for again := 0; again < 2 && err == nil && s.busy() && !bare(); again++ {
-				t.Logf("again, the machine is busy: %v, overslept by %v", s, s.Gap)
-				s, err = measure(t, c, library, keep)
-			}
-			if err != nil {
-				t.Fatal(library, err)
-			}
-			r.Rounds = append(r.Rounds, s)
-		}
-		r.Median = median(r.Rounds)
-	}
 	for _, a := range of {
 		if m.anchors[a] == nil && !(a.lone && a.fault == faultReplace) {
-			r := &row{Cell: a.String() + ", " + a.fault}
-			rounds(r, "grpc-go", a.keep)
-			m.anchors[a] = r
+			m.anchors[a] = &row{Cell: a.String() + ", " + a.fault, Median: new(sample)}
+			m.anchors[a].measure(t, c, "grpc-go", a.keep)
 		}
 	}
-	rounds(cl, library, false)
-	m.rows = append(m.rows, cl)
+	cl.measure(t, c, library, false)
 	beside := new(sample)
 	if r := m.anchors[of[0]]; r != nil {
 		beside = r.Median
@@ -133,4 +113,22 @@ func (m *matrix) measure(t *testing.T, c cell) {
 			t.Error(b)
 		}
 	}
+}
+
+// measure makes a row's rounds, or ends the test.
+func (r *row) measure(t *testing.T, c cell, library string, keep bool) {
+	r.Broken = []string{"skipped, or did not run to its end"}
+	for range max(1, *rounds) {
+		s, err := measure(t, c, library, keep)
+		for again := 0; again < 2 && err == nil && s.busy() && !bare(); again++ {
+			t.Logf("again, the machine is busy: %v, overslept by %v", s, s.Gap)
+			s, err = measure(t, c, library, keep)
+		}
+		if err != nil {
+			r.Broken = []string{err.Error()}
+			t.Fatal(library, err)
+		}
+		r.Rounds = append(r.Rounds, s)
+	}
+	r.Median, r.Broken = median(r.Rounds), nil
 }

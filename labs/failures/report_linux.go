@@ -32,18 +32,17 @@ func (a anchor) String() string {
 
 // row is what the rounds of a cell, or of grpc-go, showed.
 type row struct {
-	Cell    string
-	Rounds  []*sample
-	Median  *sample
-	Broken  []string // bars
-	anchors []anchor
+	Cell   string
+	Rounds []*sample
+	Median *sample
+	Broken []string // bars
+	anchor anchor
 }
 
 // matrix collects rows.
 type matrix struct {
 	rows    []*row
 	anchors map[anchor]*row
-	skipped []string
 }
 
 // judge returns the bars that a cell breaks, beside grpc-go.
@@ -120,7 +119,7 @@ func (m *matrix) String() string {
 	fmt.Fprintln(w, "cell\tfailed\tgrpc\tslow\tgrpc\tback ms\tgrpc\tleft ms\tgood %\tverdict")
 	for _, r := range m.rows {
 		s, beside := r.Median, new(sample)
-		if a := m.anchors[r.anchors[0]]; a != nil {
+		if a := m.anchors[r.anchor]; a != nil {
 			beside = a.Median
 		}
 		verdict := "met"
@@ -141,9 +140,6 @@ func (m *matrix) String() string {
 	_, voids := allCells()
 	for _, why := range slices.Sorted(maps.Keys(voids)) {
 		fmt.Fprintf(&b, "\n%d void: %s", voids[why], why)
-	}
-	if len(m.skipped) > 0 {
-		fmt.Fprintf(&b, "\n%d skipped", len(m.skipped))
 	}
 	return b.String()
 }

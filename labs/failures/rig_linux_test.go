@@ -21,7 +21,7 @@ import (
 const (
 	watching     = 1500 * time.Millisecond // after a fault
 	watchingBack = 2500 * time.Millisecond // ... if the server comes back
-	spare        = servers                 // number of the server that takes the victim's place
+	spare        = servers + 1             // number of the server that takes the victim's place
 )
 
 // rig is one round of a cell: its processes, on this machine's loopback or each on a host.
@@ -63,7 +63,7 @@ func (r *rig) run() (*sample, error) {
 		n = 1
 	}
 	for i := range n {
-		if err := r.serve(i, r.place(i, 0)); err != nil {
+		if err := r.serve(i, r.place(i)); err != nil {
 			return nil, err
 		}
 	}
@@ -74,7 +74,7 @@ func (r *rig) run() (*sample, error) {
 	if r.library == "grpc-go" {
 		ro.Client = r.policy()
 	}
-	ro.Listen = r.place(servers, 0)
+	ro.Listen = r.place(servers)
 	if r.c.transport() == shmTransport {
 		ro.Listen = ""
 	}
@@ -132,8 +132,8 @@ func (r *rig) within(i int) func(func()) {
 	return r.hosts.Hosts[i].Do
 }
 
-// place is an address of a host with a port, 0 for any; in shared memory it is a name.
-func (r *rig) place(i int, port uint16) string {
+// place is an address of a host with any port; in shared memory it is a name.
+func (r *rig) place(i int) string {
 	if r.c.transport() == shmTransport && r.library != "grpc-go" {
 		return fmt.Sprintf("shm:server%d", i)
 	}
@@ -141,16 +141,16 @@ func (r *rig) place(i int, port uint16) string {
 	if r.hosts != nil {
 		ip = r.hosts.Hosts[i].IP4
 	}
-	return netip.AddrPortFrom(ip, port).String()
+	return netip.AddrPortFrom(ip, 0).String()
 }
 
-// serve starts a server.
-func (r *rig) serve(i int, at string) error {
+// serve starts a server on a host.
+func (r *rig) serve(host int, at string) error {
 	ro := r.role("server")
 	ro.Listen = at
 	ro.Runs = filepath.Join(r.dir, fmt.Sprintf("runs-%d", r.launched))
 	r.launched++
-	p, err := start(r.within(min(i, servers-1)), ro)
+	p, err := start(r.within(host), ro)
 	if err != nil {
 		return err
 	}
@@ -197,21 +197,22 @@ func (r *rig) strike() error {
 
 // replace kills the victim, starts a server elsewhere, and tells the client.
 func (r *rig) replace(v *process) error {
-	at := r.place(spare, 0)
-	if r.c.client() == oneClient && r.library != "grpc-go" { // its name has the same port
+	at := r.place(victim)
+	switch {
+	case r.c.transport() == shmTransport && r.library != "grpc-go":
+		at = r.place(spare) // another name
+	case r.c.client() == oneClient: // its name has the same port
 		_, port, err := net.SplitHostPort(r.addrs[victim])
 		if err != nil {
 			return err
 		}
 		at = net.JoinHostPort("127.0.0.2", port)
-	} else if r.hosts != nil {
-		at = r.place(victim, 0)
 	}
 	if err := v.kill(); err != nil {
 		return err
 	}
 	n := len(r.addrs)
-	if err := r.serve(spare, at); err != nil {
+	if err := r.serve(victim, at); err != nil {
 		return err
 	}
 	list := append(r.addrs[1:n:n], r.addrs[n])
