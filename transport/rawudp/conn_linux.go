@@ -144,7 +144,8 @@ func (c *Conn) Flush() {
 }
 
 // How often RxBurst looks after the link and the neighbours, and after what the network says of
-// packets: a spinning endpoint never sleeps on their descriptors. A look costs a system call or two.
+// packets: a spinning endpoint never sleeps on their descriptors. A look costs a system call or
+// two.
 const (
 	tendEvery     = 4096
 	tendEveryBusy = 64 // while something is expected

@@ -27,9 +27,10 @@
 //
 // # What the network says
 //
-// ICMP errors that quote the endpoint's packets reach the kernel's UDP socket that reserves the port,
-// where a device has one (Heedful). "Port unreachable" is passed on as a hint ([Conn.Hints]), so a
-// server whose process was killed is noticed within milliseconds, as over package udp.
+// ICMP errors that quote the endpoint's packets reach the kernel's UDP socket that reserves the
+// port, where a device has one (Heedful). "Port unreachable" is passed on as a hint
+// ([Conn.Hints]), so a server whose process was killed is noticed within milliseconds, as over
+// package udp.
 //
 // # Trains
 //

@@ -9,7 +9,8 @@ import (
 )
 
 // Heedful is a Device with a kernel UDP socket at the endpoint's address and port. The kernel takes
-// ICMP errors that quote the endpoint's packets for that socket's, so it hears what the network says.
+// ICMP errors that quote the endpoint's packets for that socket's, so it hears what the network
+// says.
 type Heedful interface {
 	// SocketFD is that socket, which stays open until Close.
 	SocketFD() int
@@ -59,8 +60,8 @@ func (q *errorQueue) init(dev Device, local Local) {
 	}
 }
 
-// read takes what is in the queue. Errors beyond errorsOnce are for the next time. It allocates only
-// if there is something.
+// read takes what is in the queue. Errors beyond errorsOnce are for the next time. It allocates
+// only if there is something.
 func (q *errorQueue) read() {
 	if q.fd < 0 {
 		return
