@@ -95,6 +95,8 @@ help-dev:
 	@echo 'make race    short tests under the race detector (needs a C compiler)'
 	@echo 'make seeds   the simulators, with as many new seeds as SEEDTIME ($(SEEDTIME)) for each kind allows'
 	@echo 'make hostile hostile peers and networks against servers, HOSTILETIME ($(HOSTILETIME)) for each test'
+	@echo 'make failures      servers that die, stop, vanish, hang, drain, restart, move: a table beside grpc-go'
+	@echo 'make failures-pairs   ... the cells that have all pairs of values: two to three minutes'
 	@echo 'make soak    callers, cancellations, bad handlers, race detector, for SOAK ($(SOAK))'
 	@echo 'make soak-tls    ... with mutual TLS and an update of the keys every second'
 	@echo 'make fuzz    every fuzz target for FUZZTIME ($(FUZZTIME)) each'
@@ -119,6 +121,8 @@ help-dev:
 #   FUZZ       a folder whose fuzz targets run; all without it
 #   HOSTILETIME  how long each test of make hostile makes trouble
 #   HOSTILESEED  the seed of its choices; a new one without it
+#   CELLS      a regular expression of the cells of make failures, such as udp/.*/pool/kill
+#   ROUNDS     of each of these cells; the table has their medians
 #   SOAK       how long make soak goes on
 #   SEEDTIME   how long make seeds runs each simulator
 #   FROM       its first seed; changes with the date without it
@@ -145,6 +149,8 @@ SEED      ?= 1
 FORCE     ?=
 WORKERS   ?= 0
 HOSTILETIME ?= 3m
+CELLS     ?=
+ROUNDS    ?= 5
 SOAK      ?= 1h
 HOSTILESEED ?= 0
 CHAOSTIME ?= 10m
@@ -186,7 +192,7 @@ OWNLABS = ./benchrows ./cmd/... ./raft/lab ./raft/simlab
 # the end. The output is in out/NAME too.
 each = scripts/modules $(JOBS) out/$(1) "$(MODULES)" '$(2)'
 
-.PHONY: race seeds hostile soak soak-tls fuzz fmt vet house cross staticcheck test-rdma
+.PHONY: race seeds hostile failures failures-pairs soak soak-tls fuzz fmt vet house cross staticcheck test-rdma
 .PHONY: raft-chaos hraft-suite index-oracle kv-limit
 
 test: check-go
@@ -252,6 +258,18 @@ seeds: check-go
 hostile: check-go
 	$(GO) test $(GOTEST) -count=1 -v -timeout 0 ./erpc/hostiletest \
 		-hostile.for $(HOSTILETIME) -hostile.seed $(HOSTILESEED)
+
+# As root: cells whose processes need network namespaces are passed over without. Hours for all;
+# out/failures.json has the figures.
+FAILURES = cd labs && $(GO) test $(GOTEST) ./failures -count=1 -v -timeout 0 -run '^TestMatrix$$' \
+	-failures.json $(CURDIR)/out/failures.json
+failures: check-go
+	@mkdir -p out
+	$(FAILURES) -failures all -failures.rounds $(ROUNDS) -failures.only '$(CELLS)'
+
+failures-pairs: check-go
+	@mkdir -p out
+	$(FAILURES) -failures pairs
 
 # make test runs it for some seconds, without the race detector. HOSTILESEED as above.
 soak: check-go

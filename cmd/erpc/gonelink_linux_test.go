@@ -9,6 +9,8 @@ import (
 
 	"github.com/userspace-rpc/erpc/erpc"
 	"github.com/userspace-rpc/erpc/transport"
+	"github.com/userspace-rpc/erpc/transport/rawudp/afpacket"
+	"github.com/userspace-rpc/erpc/transport/rawudp/afxdp"
 	"github.com/userspace-rpc/erpc/transport/rawudp/vethtest"
 	"github.com/userspace-rpc/erpc/transport/udp"
 )
@@ -17,9 +19,21 @@ import (
 // process is killed, with calls under way. Its client would wait for an hour, but the network says
 // that nobody listens. Linux says so six times and then once a second. Packets of the calls use
 // that up, so they must count for the client.
+// Transports over raw frames hear it by the kernel's socket of their port.
 func TestServerGoneAcrossLink(t *testing.T) {
-	for _, c := range []struct{ calls, size int }{
-		{1, 32}, {8, 32}, {16, 32}, {2, 100_000}, {16, 100_000},
+	overUDP := func(a string) (transport.Transport, error) { return udp.Listen(a, udp.Config{}) }
+	overPackets := func(a string) (transport.Transport, error) {
+		return afpacket.Listen(a, afpacket.Config{})
+	}
+	overXDP := func(a string) (transport.Transport, error) { return afxdp.Listen(a, afxdp.Config{}) }
+	for _, c := range []struct {
+		listen      func(string) (transport.Transport, error) // the client's
+		calls, size int
+	}{
+		{overUDP, 1, 32}, {overUDP, 8, 32}, {overUDP, 16, 32}, {overUDP, 2, 100_000},
+		{overUDP, 16, 100_000},
+		{overPackets, 1, 32}, {overPackets, 16, 32}, {overPackets, 2, 100_000},
+		{overXDP, 1, 32}, {overXDP, 16, 32}, {overXDP, 2, 100_000},
 	} {
 		p := vethtest.New(t, 1500)
 		srv, err := erpc.NewServer(erpc.Config{})
@@ -38,7 +52,7 @@ func TestServerGoneAcrossLink(t *testing.T) {
 		}
 		ended := make(chan error, 1)
 		go func() { ended <- srv.Serve(there) }()
-		p.A.Do(func() { outlive(t, p, addr, c.calls, c.size, there.Close) })
+		p.A.Do(func() { outlive(t, p, addr, c.calls, c.size, c.listen, there.Close) })
 		if err = <-ended; err == nil {
 			t.Error("the server ended without an error")
 		}
@@ -47,13 +61,14 @@ func TestServerGoneAcrossLink(t *testing.T) {
 }
 
 // outlive keeps calls under way until the server is killed and they have all failed.
-func outlive(t *testing.T, p *vethtest.Pair, addr string, calls, size int, kill func() error) {
+func outlive(t *testing.T, p *vethtest.Pair, addr string, calls, size int,
+	listen func(string) (transport.Transport, error), kill func() error) {
 	n, err := erpc.NewNexus(erpc.Config{Timing: erpc.Timing{FailureTimeout: time.Hour}})
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer n.Close()
-	tr, err := udp.Listen(netip.AddrPortFrom(p.A.IP4, 0).String(), udp.Config{})
+	tr, err := listen(netip.AddrPortFrom(p.A.IP4, 0).String())
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -219,6 +219,10 @@ var table = []row{
 		"kit/leastheap", "labs/raft/lab", "labs/raft/simlab", "transport", "transport/auto",
 		"transport/shm", "transport/udp"}, third: []string{"github.com/alecthomas/kong"},
 		traits: mayClock},
+	{path: "labs/failures", may: []string{"cmd/erpc/watch", "debug", "erpc", "grpcerpc",
+		"labs/peers/...", "metrics", "transport", "transport/auto", "transport/rawudp/afpacket",
+		"transport/shm", "transport/udp"},
+		third: []string{"golang.org/x/net", "google.golang.org"}, traits: mayClock},
 	{path: "labs/index", may: []string{"index/...", "gopt/...", "erpc", "transport", "transport/udp",
 		"transport/shm", "kit/loadgen", "labs/benchrows"}, third: []string{
 		"github.com/tidwall/btree", "github.com/gaissmai/bart",

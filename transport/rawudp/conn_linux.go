@@ -27,9 +27,10 @@ type Conn struct {
 	caps  transport.Caps
 	local transport.Addr
 
-	tx   transmitter
-	rx   receiver
-	link linkState
+	tx     transmitter
+	rx     receiver
+	link   linkState
+	errors errorQueue
 
 	sleeper poll.Sleeper
 
@@ -76,6 +77,7 @@ func New(dev Device, n Network, local Local, cfg Config) (c *Conn, err error) {
 		TxBatch: txBatch, TxCostly: true, ECN: local.ECN}
 	c.tx.init(c, dc)
 	c.rx.init(c)
+	c.errors.init(dev, local)
 	c.link.set(link, 0)
 	if err = c.initWait(); err != nil {
 		return nil, err
@@ -141,11 +143,13 @@ func (c *Conn) Flush() {
 	}
 }
 
-// How often RxBurst looks after the link and the neighbours: a spinning endpoint never
-// sleeps on their descriptor. A look costs a system call or two.
+// How often RxBurst looks after the link and the neighbours, and after what the network says of
+// packets: a spinning endpoint never sleeps on their descriptors. A look costs a system call or
+// two.
 const (
 	tendEvery     = 4096
 	tendEveryBusy = 64 // while something is expected
+	heedEvery     = 512
 )
 
 // RxBurst receives packets, see transport.Transport. Errors are a *LinkError.
@@ -156,6 +160,9 @@ func (c *Conn) RxBurst(pkts []transport.RxPacket) (int, error) {
 	c.polls++
 	if c.polls%tendEveryBusy == 0 && (c.polls%tendEvery == 0 || c.link.sick || c.tx.pending > 0) {
 		c.tend()
+	}
+	if c.polls%heedEvery == 0 {
+		c.errors.read()
 	}
 	if c.link.sick {
 		if err := c.linkErr(); err != nil {

@@ -25,6 +25,13 @@
 // the kernel. The endpoint answers no ARP, no neighbour solicitation and no ICMP: the
 // kernel does, since it has the address too.
 //
+// # What the network says
+//
+// ICMP errors that quote the endpoint's packets reach the kernel's UDP socket that reserves the
+// port, where a device has one (Heedful). "Port unreachable" is passed on as a hint
+// ([Conn.Hints]), so a server whose process was killed is noticed within milliseconds, as over
+// package udp.
+//
 // # Trains
 //
 // Where the device can, consecutive packets of equal size to one peer leave as one

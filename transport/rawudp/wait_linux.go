@@ -11,15 +11,20 @@ const (
 	pollDevice = iota
 	pollWake
 	pollNetwork
+	pollErrors // of a Heedful device
 )
 
-// initWait makes the Conn's sleeper, which polls the device, Wake's eventfd and the network.
+// initWait makes the Conn's sleeper, which polls the device, Wake's eventfd, the network, and what
+// the network says of packets.
 func (c *Conn) initWait() error {
 	s := &c.sleeper
 	if err := s.Init("rawudp", &c.closed); err != nil {
 		return err
 	}
 	s.Watch(c.dev.FD(), s.WakeFD(), c.net.FD())
+	if c.errors.fd >= 0 {
+		s.Watch(c.errors.fd)
+	}
 	return nil
 }
 
@@ -62,6 +67,9 @@ func (c *Conn) FinishWait(ready uint32) error {
 	defer s.Unlock()
 	if err := s.Finish(ready&(1<<pollWake) != 0); err != nil {
 		return err
+	}
+	if ready&(1<<pollErrors) != 0 {
+		c.errors.read()
 	}
 	if ready&(1<<pollNetwork) != 0 || ready&(1<<pollDevice) != 0 && !c.dev.Pending() {
 		c.tend() // an error makes the device's descriptor readable, too

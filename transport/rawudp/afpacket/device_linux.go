@@ -37,7 +37,10 @@ type device struct {
 	shut  bool
 }
 
-var _ rawudp.Device = (*device)(nil)
+var (
+	_ rawudp.Device  = (*device)(nil)
+	_ rawudp.Heedful = (*device)(nil)
+)
 
 // open opens a packet socket on l. It sets local.Port if that is 0.
 func open(l rawudp.Link, local *rawudp.Local, cfg Config) (d *device, err error) {
@@ -155,6 +158,9 @@ func kernelAtLeast(major, minor int) bool {
 
 // Caps implements rawudp.Device.
 func (d *device) Caps() rawudp.DeviceCaps { return d.caps }
+
+// SocketFD is the kernel's UDP socket that reserves the port, see rawudp.Heedful.
+func (d *device) SocketFD() int { return d.port }
 
 // FD implements rawudp.Device.
 func (d *device) FD() int { return d.fd }

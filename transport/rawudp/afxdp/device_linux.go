@@ -32,7 +32,10 @@ type device struct {
 	shut   bool
 }
 
-var _ rawudp.Device = (*device)(nil)
+var (
+	_ rawudp.Device  = (*device)(nil)
+	_ rawudp.Heedful = (*device)(nil)
+)
 
 // open opens an endpoint on l. It sets local.Port if that is 0.
 func open(l rawudp.Link, local *rawudp.Local, cfg Config) (d *device, err error) {
@@ -93,6 +96,9 @@ func (d *device) disarm() {
 
 // Caps implements rawudp.Device.
 func (d *device) Caps() rawudp.DeviceCaps { return d.caps }
+
+// SocketFD is the kernel's UDP socket that reserves the port, see rawudp.Heedful.
+func (d *device) SocketFD() int { return d.port }
 
 // FD implements rawudp.Device.
 func (d *device) FD() int { return d.epoll }

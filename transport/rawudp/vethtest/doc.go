@@ -1,7 +1,7 @@
-// Package vethtest gives tests a network of their own: two network namespaces joined by a
-// pair of virtual Ethernet interfaces, or by two pairs and a router. It is gone when the test ends.
-// It needs root; without, tests are skipped, but in CI (CI=true, as root) a missing network is a
-// failure.
+// Package vethtest gives tests a network of their own: two network namespaces joined by a pair of
+// virtual Ethernet interfaces, or by two pairs and a router, or several on a bridge. It is gone
+// when the test ends. It needs root; without, tests are skipped, but in CI (CI=true, as root) a
+// missing network is a failure.
 //
 // # Map
 //

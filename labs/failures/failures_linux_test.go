@@ -1,0 +1,134 @@
+package failures
+
+import (
+	"flag"
+	"fmt"
+	"os"
+	"regexp"
+	"strings"
+	"testing"
+)
+
+func TestMain(m *testing.M) {
+	played, err := play()
+	switch {
+	case !played:
+		os.Exit(m.Run())
+	case err != nil:
+		fmt.Fprintln(os.Stderr, err)
+		os.Exit(1)
+	}
+}
+
+var (
+	which  = flag.String("failures", "", "which `cells` run: all, pairs; a few without it")
+	only   = flag.String("failures.only", "", "run only cells whose names match an `expression`")
+	rounds = flag.Int("failures.rounds", 1, "`rounds` of each cell; the table has their medians")
+	asJSON = flag.String("failures.json", "", "write the figures to a `file`, too")
+)
+
+// some are the cells of a plain go test: they show that the lab works, and have no bars, since
+// other tests run beside them.
+var some = []cell{{udpTransport, plain, poolClient, faultKill}}
+
+// bare reports whether a plain go test runs them.
+func bare() bool { return *which == "" && *only == "" }
+
+// selected are the cells that the flags ask for.
+func selected(t *testing.T) (cells []cell) {
+	all, _ := allCells()
+	list := map[string][]cell{"": some, "pairs": allPairs(all), "all": all}[*which]
+	if list == nil {
+		t.Fatalf("-failures=%s: want all or pairs", *which)
+	}
+	if *only != "" && *which == "" {
+		list = all
+	}
+	match, err := regexp.Compile(*only)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range list {
+		if match.MatchString(c.String()) {
+			cells = append(cells, c)
+		}
+	}
+	if len(cells) == 0 {
+		t.Fatalf("-failures.only=%s: no cell matches", *only)
+	}
+	return cells
+}
+
+// TestMatrix runs cells, each beside grpc-go, and holds them to their bars.
+func TestMatrix(t *testing.T) {
+	if testing.Short() {
+		t.Skip("the cells take seconds")
+	}
+	m := &matrix{anchors: make(map[anchor]*row)}
+	for _, c := range selected(t) {
+		t.Run(c.String(), func(t *testing.T) { m.measure(t, c) })
+	}
+	t.Log("\n" + m.String())
+	if *asJSON != "" {
+		if err := m.write(*asJSON); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+// measure runs a cell's rounds after those of grpc-go that are missing.
+func (m *matrix) measure(t *testing.T, c cell) {
+	library := "erpc"
+	if strings.HasPrefix(c.client(), "grpcerpc") {
+		library = "grpcerpc"
+	}
+	a := anchor{policy: (&rig{c: c}).policy(), fault: c.fault(), lone: c.lone(), keep: true}
+	cl := &row{Cell: c.String(), Median: new(sample), anchor: a}
+	m.rows = append(m.rows, cl)
+	of := []anchor{a}
+	if *which == "all" && (c.fault() == faultKill || c.fault() == faultRestart) {
+		a.keep = false
+		of = append(of, a)
+	}
+	for _, a := range of {
+		if m.anchors[a] == nil && !(a.lone && a.fault == faultReplace) {
+			m.anchors[a] = &row{Cell: a.String() + ", " + a.fault, Median: new(sample)}
+			m.anchors[a].measure(t, c, "grpc-go", a.keep)
+		}
+	}
+	cl.measure(t, c, library, false)
+	beside := new(sample)
+	if r := m.anchors[of[0]]; r != nil {
+		beside = r.Median
+		t.Logf("%-46s %v", r.Cell, r.Median)
+	}
+	t.Logf("%-46s %v", c, cl.Median)
+	t.Logf("metrics: %s", strings.Join(cl.Median.Signs, ", "))
+	t.Logf("top: %s; trace: %s", cl.Median.Top, cl.Median.Trace)
+	cl.Broken = c.judge(cl.Median, beside)
+	for _, b := range cl.Broken {
+		if bare() {
+			t.Log("bar, which does not count here:", b)
+		} else {
+			t.Error(b)
+		}
+	}
+}
+
+// measure makes a row's rounds, or ends the test.
+func (r *row) measure(t *testing.T, c cell, library string, keep bool) {
+	r.Broken = []string{"skipped, or did not run to its end"}
+	for range max(1, *rounds) {
+		s, err := measure(t, c, library, keep)
+		for again := 0; again < 2 && err == nil && s.busy() && !bare(); again++ {
+			t.Logf("again, the machine is busy: %v, overslept by %v", s, s.Gap)
+			s, err = measure(t, c, library, keep)
+		}
+		if err != nil {
+			r.Broken = []string{err.Error()}
+			t.Fatal(library, err)
+		}
+		r.Rounds = append(r.Rounds, s)
+	}
+	r.Median, r.Broken = median(r.Rounds), nil
+}
