@@ -109,12 +109,17 @@ func fullDisk(t *trial) {
 	defer r.close()
 	was := r.leader()
 	t.must(t.client.sh("dd if=/dev/zero of=%s/fill bs=64k 2>/dev/null || true", r.dir(was)))
-	for i := range 60 { // until its log needs a new block
+	full := 0
+	for i := 0; i < 300 && full == 0; i++ { // until its log needs a new block
 		if err := r.put(fmt.Sprint(i), 20*time.Second); err != nil {
 			t.notes = append(t.notes, err.Error())
 			break
 		}
+		said, err := os.ReadFile(r.log(was))
+		t.must(err)
+		full = strings.Count(string(said), "no space left")
 	}
+	t.atLeast("errors that name the cause", float64(full), 1, "")
 	r.after(5 * time.Second)
 	t.must(t.client.sh("rm %s/fill", r.dir(was)))
 	_ = r.running[was].Process.Kill()

@@ -24,15 +24,20 @@ type measure struct {
 	Runs   int     `json:"of_turns,omitempty"` // behind the value
 }
 
+// never is the time of what did not happen.
+const never = time.Hour
+
 func (m *measure) judge() {
 	m.Missed = !m.NoBar && (m.Least && m.Value < m.Bar || !m.Least && m.Value > m.Bar)
 }
 
 func figure(v float64, unit string) string {
-	switch unit {
-	case "ms":
+	switch {
+	case unit == "ms" && v >= float64(never)/1e6:
+		return "never"
+	case unit == "ms":
 		return fmt.Sprintf("%.4g ms", v)
-	case "":
+	case unit == "":
 		return fmt.Sprintf("%.0f", v)
 	}
 	return fmt.Sprintf("%.3g %s", v, unit)
@@ -72,7 +77,7 @@ func (t *trial) atLeast(name string, v, bar float64, unit string) {
 // within holds a time to a bar. One that never came, 0, misses it.
 func (t *trial) within(name string, d, bar time.Duration) {
 	if d == 0 {
-		d = time.Hour
+		d = never
 	}
 	t.atMost(name, float64(d)/1e6, float64(bar)/1e6, "ms")
 }
