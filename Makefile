@@ -105,6 +105,7 @@ help-dev:
 	@echo 'make hraft-suite      hashicorp/raft has its own tests run over memory, TCP and hraft'
 	@echo 'make index-oracle     10 M random operations on the index beside a model, 20 000 seeded schedules'
 	@echo 'make kv-limit         items of random sizes for LIMITTIME ($(LIMITTIME)): caches and stores keep their limits'
+	@echo 'make paths            clients and servers on networks that misbehave, and their bars; as root; CASES'
 	@echo 'make mutants PKG=wire  how many small faults the tests of a package notice; hours for a large one'
 	@echo 'make mutants-security  takes the guards of security away one by one; a test must notice each'
 	@echo 'make callpath  functions and files that one call goes through, by package'
