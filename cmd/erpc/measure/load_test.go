@@ -101,7 +101,8 @@ func TestNoRPCEnds(t *testing.T) {
 		turn(t, server, client)
 	}
 	w := worker{ep: client, addr: "there"}
-	if err := w.silent(); l.done > 0 || !strings.Contains(err.Error(), "set --size or --window lower") {
+	err = w.silent()
+	if l.done > 0 || !strings.Contains(err.Error(), "set --size or --window lower") {
 		t.Errorf("%d RPCs, %v", l.done, err)
 	}
 	for w.answers() {

@@ -469,3 +469,50 @@ func TestGoneWhileConnecting(t *testing.T) {
 		t.Errorf("another dial: %v", other.Err())
 	}
 }
+
+// TestProbesOfSizeLeaveAlone: two sessions with a peer suspect their path, which carries less. One
+// asks for both, with one ping at a time, so that no two are in one train; then the packets of both
+// are smaller. After a second pings ask for larger packets, and one that is answered raises both.
+func TestProbesOfSizeLeaveAlone(t *testing.T) {
+	st, s, _ := icmpStub(t)
+	other := st.dialTo(1)
+	st.accepted(other, 1, 7)
+	st.ask(s, 1, 20_000)
+	st.ask(other, 1, 20_000)
+	carries := 1300
+	by := map[uint32]*Conn{s.End.Remote: s, other.End.Remote: other}
+	run := func(d time.Duration) {
+		t.Helper()
+		for end := st.now.Add(d); st.now < end; {
+			padded := 0
+			for _, p := range st.pinged(time.Millisecond) {
+				var h wire.Header
+				if err := h.Parse(p); err != nil {
+					t.Fatal(err)
+				}
+				if len(p) > pingSize {
+					padded++
+				}
+				if len(p) <= carries {
+					st.answer(1, by[h.Session], p)
+				}
+			}
+			if padded > 1 {
+				t.Errorf("%d padded pings in one tick", padded)
+			}
+		}
+	}
+	run(300 * time.Millisecond)
+	for _, x := range []*Conn{s, other} {
+		if n := x.Client.PacketSize(); n != 1232 {
+			t.Errorf("packets of %d bytes on a path of %d", n, carries)
+		}
+	}
+	carries = stubMTU
+	run(1500 * time.Millisecond)
+	for _, x := range []*Conn{s, other} {
+		if n := x.Client.PacketSize(); n != stubMTU {
+			t.Errorf("packets of %d bytes on a path of %d", n, carries)
+		}
+	}
+}
