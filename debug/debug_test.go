@@ -52,8 +52,9 @@ func newRig(t *testing.T, cfg Config) *rig {
 	tr := listenUDP(t)
 	served := make(chan error, 1)
 	go func() { served <- w.server.Serve(tr) }()
+	// A Loop of its own: one of another test's Clients may be recording.
 	if w.client, err = erpc.Dial(t.Context(), listenUDP(t), tr.LocalAddr().String(),
-		erpc.Config{}); err != nil {
+		erpc.Config{MaxSessions: 1 << 10}); err != nil {
 		t.Fatal(err)
 	}
 	if cfg.Path == "" {

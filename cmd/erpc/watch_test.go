@@ -65,8 +65,9 @@ func TestTop(t *testing.T) {
 // TestTrace: what a program records comes in all forms, from the program and from a file.
 func TestTrace(t *testing.T) {
 	addr, socket := watched(t, "--record 4096 --record-dir "+t.TempDir())
-	for range 3 {
-		if status, _, said := runCommand(t, "call "+addr+" 4 --form hex e8030000"); status != cli.Done {
+	for range 3 { // each from an endpoint of its own, as in three processes
+		line := "call " + addr + " 4 --wait spin --form hex e8030000"
+		if status, _, said := runCommand(t, line); status != cli.Done {
 			t.Fatal(said)
 		}
 	}

@@ -129,7 +129,7 @@ func (d *drill) end() {
 
 // dial calls a server in a session of a new endpoint.
 func (d *drill) dial(p *process, addr string) error {
-	cfg := erpc.Config{}
+	cfg := erpc.Config{MaxSessions: 1 << 10} // which no other Client's endpoint serves
 	p.flags.Apply(&cfg)
 	c, err := erpc.Dial(d.ctx, listen(d.t), addr, cfg)
 	if err != nil {
