@@ -344,7 +344,8 @@ func contextError(ctx context.Context) error {
 //
 // When no session is left it opens a new one. Before, it looks the server's name up again, in
 // another goroutine. Calls wait meanwhile, for name and session together at most
-// Timing.ConnectTimeout, also if the network says that nobody listens: the server may be starting.
+// Timing.ConnectTimeout. If the network says that nobody listens they wait 150 ms, since the server
+// may be starting, and calls that come after that end at once, until it is there.
 // Of several addresses that which worked last is tried first, and the next one when one has failed,
 // or has not answered in 250 ms (RFC 8305). After half a second without an answer from an address
 // it is asked from another port, if the transport has one (Renew): see package udp.
@@ -577,8 +578,12 @@ func family(a netip.Addr) string {
 	return "IPv6"
 }
 
-// redialAfter is how long a Client fails calls at once after it could not connect.
-const redialAfter = 20 * time.Millisecond
+const (
+	// redialAfter is how long a Client fails calls at once after it could not connect.
+	redialAfter = 20 * time.Millisecond
+	// startingFor is how long calls wait for a server where nobody listens: it may be starting.
+	startingFor = 150 * time.Millisecond
+)
 
 // redial is a Client's way to its next session. It belongs to the loop.
 //
@@ -603,6 +608,7 @@ type redial struct {
 	check      bool          // there is to be one more when it is
 	following  bool          // a session opens where the last one led
 	race       race          // between the addresses of the name
+	shut       error         // nobody has listened for a while, and who calls does not wait
 }
 
 // Pauses between lookups while a session is not open. Each is twice as long as the one before.
@@ -618,6 +624,8 @@ func (c *Client) want() error {
 	switch {
 	case c.over:
 		return ErrClosed
+	case d.shut != nil && c.unopened():
+		return d.shut
 	case len(c.all) > 0:
 		c.grow()
 		return nil
@@ -627,6 +635,7 @@ func (c *Client) want() error {
 		return c.failure
 	}
 	d.began = c.rpc.readClock()
+	d.shut, c.alarms.shut = nil, 0
 	if d.dialed {
 		c.resolve()
 		return nil
@@ -692,6 +701,9 @@ func (c *Client) resolved(to []transport.Addr, err error) {
 	case d.awaiting:
 		c.proceed()
 	case err != nil:
+		if c.unopened() && c.rpc.tr.IsPrivate(c.addrs[0]) {
+			c.unreachable() // it would be found
+		}
 	case c.unopened():
 		c.rerace()
 	case len(c.all) > 0 && !slices.ContainsFunc(c.all, c.leads):
@@ -775,12 +787,8 @@ func (c *Client) onSession(s *Session, ev SessionEvent) {
 	case c.member != nil:
 		c.member.onSession(l, ev)
 	case ev == SessionRefused && !l.more: // else the name may lead elsewhere by now
-		err := c.redial.race.err(s.Err())
-		if d := c.redial.resolveErr; d != nil {
-			err = fmt.Errorf("%w (%w)", err, d)
-		}
-		c.failure, c.failedAt = err, c.rpc.readClock()
-		c.tell(err)
+		c.failure, c.failedAt = c.redial.cause(s.Err()), c.rpc.readClock()
+		c.tell(c.failure)
 	case len(c.all) == 0 && c.queue.n+len(c.waiting) > 0:
 		c.seek()
 	}

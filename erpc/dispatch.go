@@ -88,7 +88,7 @@ func (r *Rpc) settleSession(c *engine.Conn, ev *session.Event) {
 		}
 	case session.EventUnreachable:
 		if l := s.ofClient; l != nil {
-			l.client.raceOn()
+			l.client.unreachable()
 		}
 	case session.EventCancelled:
 		c.Owner.(*serverEnd).jobs.cancel(ev.Slot)

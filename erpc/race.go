@@ -6,6 +6,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/userspace-rpc/erpc/erpc/internal/engine"
 	"github.com/userspace-rpc/erpc/internal/monotime"
 	"github.com/userspace-rpc/erpc/transport"
 )
@@ -71,6 +72,23 @@ func (c *Client) attempt() error {
 	return nil
 }
 
+// unreachable follows the word that nobody listens where a session is being opened, which goes on.
+func (c *Client) unreachable() {
+	c.raceOn()
+	if c.member == nil && c.alarms.shut == 0 && c.redial.shut == nil {
+		c.alarms.shut = c.rpc.readClock().Add(startingFor)
+		c.arm()
+	}
+}
+
+// shut ends the calls that wait for a server where nobody has listened for a while.
+func (c *Client) shut() {
+	if c.unopened() && len(c.redial.race.left) == 0 {
+		c.redial.shut = c.redial.cause(engine.ErrPortClosed)
+		c.tell(c.redial.shut)
+	}
+}
+
 // raceOn tries the next address beside those that have not answered.
 func (c *Client) raceOn() {
 	if len(c.redial.race.left) > 0 && c.unopened() {
@@ -111,7 +129,7 @@ func (c *Client) leads(l *clientSession) bool { return slices.Contains(c.addrs, 
 // won ends the race by a session that has opened.
 func (c *Client) won(l *clientSession) {
 	c.good = l.s.Peer()
-	c.redial.race, c.alarms.race = race{}, 0
+	c.redial.race, c.redial.shut, c.alarms.race, c.alarms.shut = race{}, nil, 0, 0
 	c.arm()
 	for _, o := range slices.Clone(c.all) {
 		if o != l && o.slots == 0 && !o.more {
@@ -129,6 +147,15 @@ func (c *Client) lost(l *clientSession) bool {
 		return true
 	}
 	return c.unopened()
+}
+
+// cause is the error of all addresses; last is that of the last session.
+func (d *redial) cause(last error) error {
+	err := d.race.err(last)
+	if d.resolveErr != nil {
+		err = fmt.Errorf("%w (%w)", err, d.resolveErr)
+	}
+	return err
 }
 
 // err is the error of a race that nobody has won; last is that of the last session.

@@ -174,11 +174,12 @@ func TestDialClosedPort(t *testing.T) {
 	}
 }
 
-// TestRestartBehindClosedPort: the server of a Client starts again. Nobody listens meanwhile, and
-// calls wait for it.
+// TestRestartBehindClosedPort: the server of a Client starts again, and nobody listens meanwhile.
+// Calls wait for it for 150 ms. Then they end, as do those that come after, until it is there.
 func TestRestartBehindClosedPort(t *testing.T) {
 	for name, c := range map[string]struct{ pause, at time.Duration }{
 		"at once":       {time.Millisecond, 20 * time.Millisecond},
+		"soon":          {120 * time.Millisecond, 20 * time.Millisecond},
 		"half a second": {500 * time.Millisecond, 20 * time.Millisecond},
 		"long":          {2 * time.Second, 200 * time.Millisecond}, // it asks less and less often
 	} {
@@ -190,18 +191,45 @@ func TestRestartBehindClosedPort(t *testing.T) {
 			f.end.closed[s.end.addr] = true
 			_ = wait(f.farm, f.calls(of(client), tEcho, 1, 1), "a call that finds the server gone")
 			errs := f.calls(of(client), tEcho, 2, 1)
-			f.rounds(c.pause)
+			f.rounds(min(c.pause, 140*time.Millisecond))
 			if len(errs) > 0 {
 				t.Fatalf("a call that waits ended with %v", <-errs)
+			}
+			want := error(nil)
+			if c.pause > 150*time.Millisecond {
+				want = erpc.ErrConnect
+				f.rounds(20 * time.Millisecond)
+				checkShut(t, f, errs, f.calls(of(client), tEcho, 3, 1))
+				f.rounds(c.pause - 160*time.Millisecond)
 			}
 			f.end.closed[s.end.addr] = false
 			s.start(f.cfg)
 			before := f.net.now
-			f.all("a call that waits", errs, 1, nil)
+			if want == nil {
+				f.all("a call that waits", errs, 1, nil)
+			}
+			f.until("a session", func() bool { return f.at[erpc.SessionConnected] > before })
 			if took := f.at[erpc.SessionConnected].Sub(before); took > c.at {
 				t.Errorf("after %v", took)
 			}
+			f.all("a call afterwards", f.calls(of(client), tEcho, 4, 1), 1, nil)
 		})
+	}
+}
+
+// checkShut checks that calls have ended since nobody listens, that they never ran, and that those
+// which come later end at once.
+func checkShut(t *testing.T, f *racing, waited, later chan error) {
+	t.Helper()
+	before := f.net.now
+	for _, errs := range []chan error{waited, later} {
+		err := wait(f.farm, errs, "a call where nobody listens")
+		is(t, "a call", err, erpc.ErrConnect)
+		is(t, "a call", err, erpc.ErrNotRun)
+	}
+	// Rounds go on until the callers run.
+	if took := f.net.now.Sub(before); took > time.Second {
+		t.Errorf("after %v more", took)
 	}
 }
 

@@ -167,8 +167,8 @@ func TestBlind(t *testing.T) {
 	}
 	now := p.server.Counters()
 	if harmless(now) != before || now.DropSealed < uint64(count) {
-		t.Errorf("%d packets were refused of %d; before and now\n%+v\n%+v",
-			now.DropSealed, count, before, harmless(now))
+		t.Errorf("%d packets were refused of %d; something else happened: %v",
+			now.DropSealed, count, harmless(now) != before)
 	}
 	is(t, "a call", p.call(tEcho, 10).err, nil)
 	p.close()

@@ -406,13 +406,13 @@ func (c *Client) try() {
 }
 
 // clientAlarms are the times at which a Client has something to do; 0 for none.
-type clientAlarms struct{ lookup, race, hold, trim, redial, listen monotime.Time }
+type clientAlarms struct{ lookup, race, shut, hold, trim, redial, listen monotime.Time }
 
 // arm has onAlarm called when the first alarm is due.
 func (c *Client) arm() {
 	first := monotime.Never
 	a := &c.alarms
-	for _, at := range [...]monotime.Time{a.lookup, a.race, a.hold, a.trim, a.redial, a.listen} {
+	for _, at := range [...]monotime.Time{a.lookup, a.race, a.shut, a.hold, a.trim, a.redial, a.listen} {
 		if at != 0 {
 			first = min(first, at)
 		}
@@ -427,8 +427,8 @@ func (c *Client) onAlarm() {
 		at *monotime.Time
 		do func()
 	}{
-		{&a.lookup, c.lookupDue}, {&a.race, c.raceOn}, {&a.hold, c.try}, {&a.trim, c.trim},
-		{&a.redial, c.member.redial}, {&a.listen, c.member.listen},
+		{&a.lookup, c.lookupDue}, {&a.race, c.raceOn}, {&a.shut, c.shut}, {&a.hold, c.try},
+		{&a.trim, c.trim}, {&a.redial, c.member.redial}, {&a.listen, c.member.listen},
 	} {
 		if *due.at != 0 && now >= *due.at {
 			*due.at = 0

@@ -85,7 +85,9 @@ func resolveAll(network, text string) ([]transport.Addr, error) {
 }
 
 // lookupIP is the resolver, but in tests.
-var lookupIP = net.DefaultResolver.LookupNetIP
+var lookupIP = func(ctx context.Context, network, host string) ([]netip.Addr, error) {
+	return net.DefaultResolver.LookupNetIP(ctx, network, host)
+}
 
 // lookup returns the addresses of a host, at least one, as the resolver sorts them (RFC 6724).
 func lookup(network, text, host string) ([]netip.Addr, error) {
