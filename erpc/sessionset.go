@@ -412,7 +412,9 @@ type clientAlarms struct{ lookup, race, shut, hold, trim, redial, listen monotim
 func (c *Client) arm() {
 	first := monotime.Never
 	a := &c.alarms
-	for _, at := range [...]monotime.Time{a.lookup, a.race, a.shut, a.hold, a.trim, a.redial, a.listen} {
+	for _, at := range [...]monotime.Time{
+		a.lookup, a.race, a.shut, a.hold, a.trim, a.redial, a.listen,
+	} {
 		if at != 0 {
 			first = min(first, at)
 		}
