@@ -137,7 +137,7 @@ var reason = regexp.MustCompile("files|descriptor|limit|exhausted")
 // overcrowded is a server with 32 MiB for messages, and 36 callers who want 4 MB each. What is
 // refused must not have run.
 func overcrowded(t *trial) {
-	t.serve(t.server, at4, "--memory", fmt.Sprint(32<<20))
+	t.serve(t.server, at4, "--memory", fmt.Sprint(32<<20), "--answer", "4000000")
 	l := t.begin(t.client, at4, "--size", "64", "--answer", "4000000", "--callers", "36",
 		"--deadline", "20s")
 	l.mark("crowd")

@@ -95,6 +95,7 @@ func serveMain(args []string) error {
 	set := flag.NewFlagSet("serve", flag.ContinueOnError)
 	addr := set.String("addr", "", "`address` to serve on")
 	counts := set.String("counts", "", "`file` of the counters")
+	largest := set.Int("answer", 0, "the largest answer, `bytes`; 0: not declared")
 	tcp := set.Bool("tcp", false, "also accepts on TCP, for dials beside ours")
 	var e endpoint
 	e.flags(set)
@@ -111,6 +112,11 @@ func serveMain(args []string) error {
 	}
 	if err := handle(srv, ran); err != nil {
 		return err
+	}
+	if *largest > 0 {
+		if err := srv.MaxResponse(makeType, *largest); err != nil {
+			return err
+		}
 	}
 	tr, err := e.listen(*addr)
 	if err != nil {

@@ -154,6 +154,9 @@ func (h *hub) accept(s *net.UnixConn, user uint32, n *newcomer) {
 	defer h.guard(s)()
 	m, fds, err := receiveMessage(s, kindHello, 2)
 	if err != nil {
+		if lacksFiles(err) {
+			h.refuse(s, whyFiles)
+		}
 		return
 	}
 	defer closeAll(fds)
@@ -229,7 +232,11 @@ func (h *hub) welcome(s *net.UnixConn, l *link, m *message, fds []int) error {
 	}
 	if err != nil {
 		p.free()
-		h.refuse(s, whyBad)
+		why := uint32(whyBad)
+		if lacksFiles(err) {
+			why = whyFiles
+		}
+		h.refuse(s, why)
 		return err
 	}
 	if err = h.established(l, accepting, p); err != nil {
@@ -240,6 +247,11 @@ func (h *hub) welcome(s *net.UnixConn, l *link, m *message, fds []int) error {
 	_ = sendMessage(s, message{Kind: kindWelcome, From: h.c.local, To: m.From, Limit: m.Limit,
 		Flags: flags()}, h.c.waiter.bellFD)
 	return nil
+}
+
+// lacksFiles reports whether an error says that this process or the system has no descriptors left.
+func lacksFiles(err error) bool {
+	return errors.Is(err, unix.EMFILE) || errors.Is(err, unix.ENFILE)
 }
 
 func (h *hub) refuse(s *net.UnixConn, why uint32) {

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"net"
 	"os"
+	"strings"
 	"testing"
 
 	"golang.org/x/sys/unix"
@@ -140,6 +141,22 @@ func TestBadHandshakes(t *testing.T) {
 		maps, fds := held(t)
 		return maps == 2+4 && fds <= fdsBefore+40
 	})
+}
+
+// TestNoFilesLeft: an endpoint that has no file descriptors for what a hello brings says so. The
+// kernel tells it in the same way of descriptors for which there is no room.
+func TestNoFilesLeft(t *testing.T) {
+	c := listen(t, "a", meeting(t, Config{}))
+	f := file(t, shmem.BellSize, 0)
+	s := newStranger(t, c)
+	hello := message{Kind: kindHello, From: s.addr, To: c.local, Ring: 64 << 10, Limit: 4000}
+	if err := sendMessage(s.sock, hello, f, f, f, f, f, f); err != nil {
+		t.Fatal(err)
+	}
+	err := s.ends()
+	if !errors.Is(err, ErrRefused) || !strings.Contains(err.Error(), "no file descriptors left") {
+		t.Errorf("the stranger reads %v", err)
+	}
 }
 
 // TestBadAnswers: an endpoint that is asked answers with nonsense.

@@ -53,6 +53,7 @@ const (
 	whyLimit
 	whyUser
 	whyBad
+	whyFiles
 )
 
 var messageSize = binary.Size(message{})
@@ -82,7 +83,9 @@ func receiveMessage(c *net.UnixConn, kind uint32, want int) (m message, fds []in
 	switch {
 	case err != nil:
 		err = fmt.Errorf("%w: %v", ErrHandshake, err)
-	case n != messageSize || flags&(unix.MSG_TRUNC|unix.MSG_CTRUNC) != 0:
+	case flags&unix.MSG_CTRUNC != 0: // or the peer sent more of them than anybody takes
+		err = fmt.Errorf("%w: %w: what came with a message", ErrHandshake, unix.EMFILE)
+	case n != messageSize || flags&unix.MSG_TRUNC != 0:
 		err = fmt.Errorf("%w: message of %d bytes", ErrHandshake, n)
 	default:
 		_, err = binary.Decode(buf[:n], binary.LittleEndian, &m)
@@ -117,6 +120,8 @@ func (r *refusal) Error() string {
 		reason = "another user"
 	case whyBad:
 		reason = "bad request"
+	case whyFiles:
+		reason = "it has no file descriptors left"
 	}
 	return ErrRefused.Error() + ": " + reason
 }
