@@ -202,6 +202,14 @@ func (d *Dialer) Renews(now monotime.Time) bool {
 	return true
 }
 
+// Waited returns how long the server had time to answer.
+func (d *Dialer) Waited(now monotime.Time) time.Duration {
+	if d.connects == 0 && d.via == 0 {
+		return 0
+	}
+	return now.Sub(d.start)
+}
+
 // Answered reports whether the server has answered.
 func (d *Dialer) Answered() bool { return d.answered != 0 }
 

@@ -113,6 +113,7 @@ func (s *server) stats() erpc.Stats { return s.Stats()[0] }
 // dial opens a client of the server at addr. It binds to bind, and returns what that became.
 func dial(l *lab, bind, addr string, cfg erpc.Config) (c *erpc.Client, local string) {
 	l.Helper()
+	cfg.MaxSessions = 1 << 14 // an endpoint of its own, which ends with it
 	var err error
 	for range 20 { // the network may be bad
 		tr, lerr := udp.Listen(bind, udp.Config{})

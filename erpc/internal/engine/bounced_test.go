@@ -72,6 +72,53 @@ func TestClosedPort(t *testing.T) {
 	}
 }
 
+// TestClosedPortInSilence: hosts say seldom that nobody listens. For two seconds after that a dial
+// to the port ends when there was no answer in 20 ms; then nothing is known of it any more. The port
+// of a peer that is gone counts as one. A dial that has an answer goes on.
+func TestClosedPortInSilence(t *testing.T) {
+	closed := func() *stub {
+		st := newStub(t, setup{})
+		st.bounce(st.dialTo(1), time.Second, once)
+		return st
+	}
+	gone := func() *stub {
+		st, s, _ := icmpStub(t)
+		st.say(1, unreachable, []byte("some packet"))
+		for began := st.now; s.Err() == nil; {
+			for _, p := range st.pinged(time.Millisecond) {
+				st.say(1, unreachable, p)
+			}
+			if st.now.Sub(began) > time.Second {
+				t.Fatal("the peer lives")
+			}
+		}
+		return st
+	}
+	nothing := func([]byte) [][]byte { return nil }
+	for name, begin := range map[string]func() *stub{"closed": closed, "gone": gone} {
+		st := begin()
+		for range 3 {
+			s := st.dialTo(1)
+			took := st.bounce(s, time.Second, nothing)
+			if s.Err() != ErrPortClosed || took < minShutWait || took > minShutWait+5*time.Millisecond {
+				t.Errorf("%s: ended with %v after %v", name, s.Err(), took)
+			}
+		}
+		s := st.dialTo(1)
+		st.accepted(s, 1, 8)
+		s = st.dialTo(1)
+		if st.bounce(s, time.Second, nothing); s.Err() != nil {
+			t.Errorf("%s: where somebody has answered: %v", name, s.Err())
+		}
+		st = begin()
+		st.pass(shutFor)
+		s = st.dialTo(1)
+		if st.bounce(s, time.Second, nothing); s.Err() != nil {
+			t.Errorf("%s: later: %v", name, s.Err())
+		}
+	}
+}
+
 // TestForgedBounce: what does not quote three Connects of dials ends none before its time.
 func TestForgedBounce(t *testing.T) {
 	for name, change := range map[string]func([]byte) [][]byte{

@@ -337,6 +337,8 @@ func (e *Engine) repeat() {
 			e.renewPort(s)
 		}
 		switch {
+		case s.state == connecting && s.dialer != nil && e.stillShut(s):
+			e.portClosed(s)
 		case s.state == connecting && s.dialer == nil: // its address is not known
 			if now >= s.nextAt {
 				e.end(s, fmt.Errorf("%w: no answer", ErrResolve), Refused)
@@ -428,12 +430,15 @@ type budgets struct {
 // Of a port where nobody listens, the network sends packets back: ICMP "port unreachable". Anybody
 // can forge that, but for the nonce of the Connect that it quotes: who repeats it could refuse the
 // session as well. An attempt to connect ends when three packets to its address came back, and
-// nothing else came from there. One that asks again soon ends with its first: hosts send few such
-// messages.
+// nothing else came from there. Hosts send few such messages, Linux six at once and then one a
+// second. So one that asks again soon ends with its first, or with none if there is no answer in
+// the time that those before took.
 const (
 	bouncesNeeded = 3
 	// shutFor is how long a packet that came back counts.
-	shutFor = time.Second
+	shutFor = 2 * time.Second
+	// minShutWait is how long such an attempt waits for an answer at least.
+	minShutWait = 20 * time.Millisecond
 )
 
 // shutPort is an address from which Connects came back.
@@ -441,6 +446,7 @@ type shutPort struct {
 	addr    transport.Addr
 	at      monotime.Time // when the last one came
 	bounces int
+	wait    time.Duration // in which a server there would have answered
 }
 
 // shutAt returns what came back from an address, nil if there is nothing.
@@ -466,34 +472,65 @@ func (e *Engine) bounced(hint *transport.Hint) {
 	if i < 0 {
 		return
 	}
-	p := h.shutAt(&hint.To)
-	if p == nil {
-		p = &h.shut[h.nextShut%len(h.shut)]
-		h.nextShut++
-		*p = shutPort{addr: hint.To}
-	} else if now.Sub(p.at) > shutFor {
-		p.bounces = 0
-	}
-	if !h.repeating[i].dialer.Bounced(p.bounces+1 < bouncesNeeded, now) {
+	p, d := h.shutPort(&hint.To, now), h.repeating[i].dialer
+	if !d.Bounced(p.bounces+1 < bouncesNeeded, now) {
 		return
 	}
+	if p.bounces == 0 {
+		p.wait = max(minShutWait, 2*d.Waited(now))
+	}
 	p.bounces++
-	if p.at = now; p.bounces >= bouncesNeeded {
-		e.portClosed(hint.To)
+	if p.at = now; p.bounces < bouncesNeeded {
+		return
+	}
+	for _, s := range h.repeating {
+		if s.state == connecting && s.dialer != nil && s.End.Peer == hint.To {
+			e.portClosed(s)
+		}
 	}
 }
 
-// portClosed ends the attempts to connect to an address where nobody listens.
-func (e *Engine) portClosed(at transport.Addr) {
-	for _, s := range e.handshakes.repeating {
-		switch {
-		case s.state != connecting || s.dialer == nil || s.End.Peer != at:
-		case !s.dialer.Persist:
-			e.end(s, ErrPortClosed, Refused)
-		case !s.dialer.Told:
-			s.dialer.Told = true
-			e.Out.Tell(session.EventUnreachable, s.End.Local)
+// shutPort returns what came back from an address lately.
+func (h *handshakes) shutPort(addr *transport.Addr, now monotime.Time) *shutPort {
+	p := h.shutAt(addr)
+	if p == nil {
+		p = &h.shut[h.nextShut%len(h.shut)]
+		h.nextShut++
+		*p = shutPort{addr: *addr}
+	} else if now.Sub(p.at) > shutFor {
+		p.bounces = 0
+	}
+	return p
+}
+
+// vacated notes that a peer is lost, since nobody listens at its port any more.
+func (e *Engine) vacated(a *association) {
+	wait := minShutWait
+	for _, s := range a.sessions {
+		if s.Client != nil {
+			wait = max(wait, 2*s.Client.SRTT())
 		}
+	}
+	p := e.handshakes.shutPort(&a.addr, e.in.Now)
+	p.at, p.bounces, p.wait = e.in.Now, bouncesNeeded, wait
+}
+
+// stillShut reports whether a session is being opened where nobody listened a short time ago, and
+// has no answer yet.
+func (e *Engine) stillShut(s *Conn) bool {
+	p, now := e.handshakes.shutAt(&s.End.Peer), e.in.Now
+	return p != nil && p.bounces >= bouncesNeeded && now.Sub(p.at) <= shutFor &&
+		!s.dialer.Told && !s.dialer.Answered() && s.dialer.Waited(now) >= p.wait
+}
+
+// portClosed ends an attempt to connect to an address where nobody listens, or tells of it.
+func (e *Engine) portClosed(s *Conn) {
+	switch {
+	case !s.dialer.Persist:
+		e.end(s, ErrPortClosed, Refused)
+	case !s.dialer.Told:
+		s.dialer.Told = true
+		e.Out.Tell(session.EventUnreachable, s.End.Local)
 	}
 }
 

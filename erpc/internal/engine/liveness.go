@@ -447,6 +447,7 @@ func (e *Engine) checkDeathProbe(d *deathProbe) bool {
 		return false
 	case d.quotes.count >= quotesNeeded && d.probed() &&
 		(!d.heard || now >= d.quotes.since.Add(lastWords)):
+		e.vacated(d.peer)
 		e.lose(d.peer, fmt.Errorf("%w: nobody listens at its port", ErrPeerLost))
 		return false
 	case d.moved >= quotesNeeded && !d.heard:
