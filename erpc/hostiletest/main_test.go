@@ -69,6 +69,9 @@ func (l *lab) step(what string) {
 // heapSlack is how much the heap may grow: what the runtime and package testing keep.
 const heapSlack = 2 << 20
 
+// socketMemory is what the sockets of a server and a client take for packets when they are busy.
+const socketMemory = 2 * 33 << 16
+
 func heapInUse() uint64 {
 	var m runtime.MemStats
 	for range 3 { // sync.Pools are emptied by the second collection
