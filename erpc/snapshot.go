@@ -158,7 +158,8 @@ func (s *Server) Rpcs() (list []*Rpc) {
 // Rpcs returns the Loop's endpoint; see Server.Rpcs.
 func (l *Loop) Rpcs() []*Rpc { return []*Rpc{l.rpc} }
 
-// Rpcs returns the endpoint of the Client's loop; see Server.Rpcs.
+// Rpcs returns the endpoint of the Client's loop; see Server.Rpcs. Clients of Dial may share it, so
+// one collector should watch all of them, which has it once.
 func (c *Client) Rpcs() []*Rpc { return []*Rpc{c.rpc} }
 
 // Watched has endpoints that can be watched: a Server, a Loop, a Client, an Rpc.

@@ -73,8 +73,8 @@ func TestClosedPort(t *testing.T) {
 }
 
 // TestClosedPortInSilence: hosts say seldom that nobody listens. For two seconds after that a dial
-// to the port ends when there was no answer in 20 ms; then nothing is known of it any more. The port
-// of a peer that is gone counts as one. A dial that has an answer goes on.
+// to the port ends when there was no answer in 20 ms; then nothing is known of it any more. So does
+// one to the port of a peer that is gone. A dial that has an answer goes on.
 func TestClosedPortInSilence(t *testing.T) {
 	closed := func() *stub {
 		st := newStub(t, setup{})
