@@ -357,7 +357,7 @@ type Client struct {
 	rpc    *Rpc          // of the loop
 	alone  bool          // the loop ends with the Client
 	shared *sharedLoop   // it is one of Dial, and ends some time after its last Client; or nil
-	unused *claim        // of that one: to a transport which the loop does not use; or nil
+	given  *claim        // of that one: to the transport that Dial was given; or nil
 	text   string        // the server's address as Dial was given it
 	done   chan struct{} // the Client has ended
 	closed atomic.Bool
@@ -463,7 +463,7 @@ func (c *Client) Close() error {
 	case <-c.loop.done:
 	}
 	if first && c.shared != nil {
-		c.shared.leave(c.unused, false)
+		c.shared.leave(c.given)
 	}
 	return nil
 }

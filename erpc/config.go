@@ -128,7 +128,7 @@ type Config struct {
 	// agreed on by X25519; CurvePreferences with X25519MLKEM768 makes that safe from quantum
 	// computers, and takes one more packet; CurveP256 in a client's config takes less time of both
 	// processors. Servers take all three. The protocol's name (ALPN) and the least version are the
-	// library's.
+	// library's. The config must not be changed any more, as crypto/tls says; Keyring is for that.
 	//
 	// Sessions over shared memory have the same: their packets are encrypted as those over UDP are,
 	// by keys that need the same certificates, unless TrustLocal is set.
@@ -139,7 +139,8 @@ type Config struct {
 	// PSK makes all sessions secure by keys that the members of a closed cluster share. The first
 	// one is used to dial, and all are taken, so that keys can be replaced one member after the
 	// other. Each has at least 16 random bytes. A key tells members from strangers, and no member
-	// from another. A thief of the key can read traffic recorded before. Not beside TLS.
+	// from another. A thief of the key can read traffic recorded before. Not beside TLS. The keys are
+	// copied.
 	PSK [][]byte
 	// Keyring replaces TLS or PSK later, without a restart: what its Set is given last counts for each
 	// handshake that begins. It stands beside TLS or PSK, which count before the first Set.

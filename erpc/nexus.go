@@ -64,6 +64,7 @@ func NewNexus(cfg Config) (*Nexus, error) {
 	if err != nil {
 		return nil, err
 	}
+	cfg.PSK = clonePSK(cfg.PSK)
 	return &Nexus{cfg: cfg, memory: bookOf(&cfg), keys: keysOf(&cfg)}, nil
 }
 

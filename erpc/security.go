@@ -5,6 +5,7 @@ import (
 	"crypto/tls"
 	"crypto/x509"
 	"net/url"
+	"slices"
 	"strings"
 	"sync/atomic"
 	"time"
@@ -129,6 +130,15 @@ func (k *Keyring) Set(t *tls.Config, psk [][]byte) error {
 	if err := c.checkSecurity(); err != nil {
 		return err
 	}
-	k.latest.Store(&engine.Credentials{TLS: t, PSK: psk})
+	k.latest.Store(&engine.Credentials{TLS: t, PSK: clonePSK(psk)})
 	return nil
+}
+
+// clonePSK copies keys: the caller may wipe his, or use the memory for others.
+func clonePSK(keys [][]byte) [][]byte {
+	keys = slices.Clone(keys)
+	for i, key := range keys {
+		keys[i] = slices.Clone(key)
+	}
+	return keys
 }

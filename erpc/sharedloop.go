@@ -74,6 +74,9 @@ func sortOf(tr transport.Transport, c *Config) (loopSort, bool) {
 		c.MaxSessions != 0 || c.MemoryLimit != 0 || c.LockThread || c.Wait == WaitSpin {
 		return s, false
 	}
+	if _, ok := tr.(transport.Sharable); !ok {
+		return s, false
+	}
 	s.kind = tr.Kind(tr)
 	return s, s.kind != nil
 }
@@ -94,7 +97,7 @@ func (p *sharedLoops) dial(
 	used := false
 	s.make.Do(func() {
 		used = true
-		l, err := newLoop(own, cfg)
+		l, err := newLoop(detach(own), cfg)
 		if s.err = err; err == nil {
 			s.loop.Store(l)
 		} else {
@@ -105,19 +108,23 @@ func (p *sharedLoops) dial(
 	if !used {
 		err = errors.Join(err, own.tr.Close())
 	}
-	if used {
-		own = nil // the Loop has it
-	}
 	var c *Client
 	if err == nil {
 		c, err = l.Dial(ctx, addr)
 	}
 	if err != nil {
-		s.leave(own, true)
+		s.leave(own)
 		return nil, err
 	}
-	c.shared, c.unused = s, own
+	c.shared, c.given = s, own
 	return c, nil
+}
+
+// detach returns a claim to what is behind a transport. Who gave that to Dial may close it when his
+// Client is closed, and the Loop goes on for others.
+func detach(own *claim) *claim {
+	d, _ := take(own.tr.(transport.Sharable).Detach()) // no error: nobody else has it
+	return d
 }
 
 // join finds the Loop with the fewest Clients, and counts one more. The Loop may still have to be
@@ -137,10 +144,7 @@ func (p *sharedLoops) join(sort loopSort, cfg *Config) *sharedLoop {
 		}
 	}
 	if least == nil || least.clients > 0 && n < runtime.GOMAXPROCS(0) || least.clients >= loopCrowd {
-		want.PSK = slices.Clone(want.PSK)
-		for i, key := range want.PSK {
-			want.PSK[i] = slices.Clone(key)
-		}
+		want.PSK = clonePSK(want.PSK)
 		least = &sharedLoop{among: p, sort: sort, cfg: want}
 		p.loops[sort] = append(p.loops[sort], least)
 	}
@@ -156,20 +160,16 @@ func (s *sharedLoop) ended() bool {
 	return l != nil && l.closed.Load()
 }
 
-// leave counts a Client less. The Loop ends some time after the last one, or at once if that one
-// could not be dialled, or if many Loops wait. Unused is the transport that the Client was given,
-// nil if the Loop has it: it has been closed, and is free now.
-func (s *sharedLoop) leave(unused *claim, failed bool) {
-	if unused != nil {
-		unused.drop()
-	}
+// leave counts a Client less. The Loop ends some time after the last one, or at once if many Loops
+// wait. Given is the transport that the Client was given, which is free now. A Loop stays after a
+// dial that failed, too: it knows that nobody listens there, which hosts say seldom.
+func (s *sharedLoop) leave(given *claim) {
+	given.drop()
 	p := s.among
 	p.mu.Lock()
 	var ends *sharedLoop
 	if s.clients--; s.clients == 0 && s.loop.Load() != nil {
-		if ends = s; !failed {
-			ends = p.wait(s)
-		}
+		ends = p.wait(s)
 	}
 	p.mu.Unlock()
 	if ends != nil {

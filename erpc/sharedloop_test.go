@@ -1,6 +1,7 @@
 package erpc_test
 
 import (
+	"bytes"
 	"context"
 	"crypto/tls"
 	"errors"
@@ -157,6 +158,9 @@ var errTorn = errors.New("broken")
 
 func (a *alike) Kind(transport.Transport) any { return a.name }
 
+// Detach returns the same, but as another transport.
+func (a *alike) Detach() transport.Transport { return &struct{ *alike }{a} }
+
 func (a *alike) RxBurst(p []transport.RxPacket) (int, error) {
 	if a.broken.Load() {
 		return 0, errTorn
@@ -228,6 +232,52 @@ func TestSharedLoopFails(t *testing.T) {
 		_, err := c.Call(t.Context(), typeWho, nil)
 		is(t, "a call", err, erpc.ErrClosed)
 		<-tr.closed
+	}
+}
+
+// TestCloseOfShared: who closes the transport that he gave to Dial, when his Client is closed, ends
+// no Client of others that share it.
+func TestCloseOfShared(t *testing.T) {
+	checkLeaks(t)
+	addr := whoServer(t, erpc.Config{})
+	var trs []*udp.Conn
+	var clients []*erpc.Client
+	for range 4 * runtime.GOMAXPROCS(0) {
+		tr := listen(t, "127.0.0.1:0")
+		c, err := erpc.Dial(t.Context(), tr, addr, erpc.Config{})
+		is(t, "dial", err, nil)
+		trs, clients = append(trs, tr), append(clients, c)
+	}
+	for len(clients) > 1 {
+		is(t, "close", errors.Join(clients[0].Close(), trs[0].Close(), trs[0].Close()), nil)
+		clients, trs = clients[1:], trs[1:]
+		for _, c := range clients {
+			_, err := c.Call(t.Context(), typeWho, nil)
+			is(t, "a call of another", err, nil)
+		}
+	}
+	is(t, "close", errors.Join(clients[0].Close(), trs[0].Close()), nil)
+}
+
+// TestKeysAreCopied: the keys of an endpoint stay what they were when it was made, whatever their
+// memory is used for later.
+func TestKeysAreCopied(t *testing.T) {
+	checkLeaks(t)
+	key := bytes.Repeat([]byte{7}, 32)
+	mine := [][]byte{bytes.Clone(key)}
+	addr := whoServer(t, erpc.Config{PSK: mine})
+	clear(mine[0])
+	clear(mine)
+	theirs := [][]byte{bytes.Clone(key)}
+	c, err := erpc.Dial(t.Context(), listen(t, "127.0.0.1:0"), addr, erpc.Config{PSK: theirs})
+	is(t, "a dial by the server's key", err, nil)
+	clear(theirs[0])
+	is(t, "close", c.Close(), nil)
+	zeros := whoServer(t, erpc.Config{PSK: [][]byte{make([]byte, 32)}})
+	for name, psk := range map[string][]byte{addr: make([]byte, 32), zeros: bytes.Clone(key)} {
+		cfg := erpc.Config{PSK: [][]byte{psk}}
+		_, err = erpc.Dial(t.Context(), listen(t, "127.0.0.1:0"), name, cfg)
+		is(t, "a dial by another key", err, erpc.ErrRefused)
 	}
 }
 

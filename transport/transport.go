@@ -172,7 +172,7 @@ type Transport interface {
 	Unregister(mem []byte, key uint32)
 
 	// Kind returns a comparable value that is equal for transports which differ in nothing but a
-	// local port that the system chose: to dial from one is then as good as from another. It is nil
+	// local port that the system chose, and are Sharable: to dial from one is then as good. It is nil
 	// for all others, after Close, and unless self is the transport that is asked. So a decorator,
 	// which passes on its own self, has none, and keeps what it decorates. Safe from any goroutine.
 	Kind(self Transport) any
@@ -184,6 +184,15 @@ type Transport interface {
 	// blocked Wait returns. Received packets must not be used any more, so the
 	// caller makes sure that nobody is inside TxBurst or RxBurst.
 	Close() error
+}
+
+// Sharable is a transport that several parts of a program can use as one, without knowing of each
+// other; see [Transport.Kind].
+type Sharable interface {
+	Transport
+	// Detach returns what is behind the transport as another one, which its caller owns. Close of
+	// the first one does nothing from then on.
+	Detach() Transport
 }
 
 // MaxAddrs is the most addresses of a name that are tried.

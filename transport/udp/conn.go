@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"net/netip"
 	"slices"
+	"sync/atomic"
 	"time"
 
 	"github.com/userspace-rpc/erpc/internal/monotime"
@@ -48,6 +49,8 @@ type Conn struct {
 	without []string
 	names   nameBook
 	kind    *kind // nil with a port of one's own; see Kind
+	// Another Conn has the socket; see Detach.
+	detached atomic.Bool
 }
 
 // kind is what two sockets have in common that differ in a port which the system chose. The network
@@ -223,8 +226,19 @@ func (c *Conn) Hints(hints []transport.Hint) int { return c.impl.Hints(hints) }
 // implementation has none, and a socket on a port that was asked for keeps to that.
 func (c *Conn) Renew(dst transport.Addr) error { return c.impl.renew(&dst) }
 
-// Close frees the socket, see transport.Transport.
-func (c *Conn) Close() error { return c.impl.Close() }
+// Close frees the socket, see transport.Transport. It does nothing if the socket was detached.
+func (c *Conn) Close() error {
+	if c.detached.Load() {
+		return nil
+	}
+	return c.impl.Close()
+}
+
+// Detach returns a Conn of the same socket, see transport.Sharable. Clients of erpc.Dial share it.
+func (c *Conn) Detach() transport.Transport {
+	c.detached.Store(true)
+	return &Conn{impl: c.impl, kind: c.kind, without: c.without}
+}
 
 // Path describes the way to dst. The MTU is that of PathMTU, at most Caps.MTU, and Caps.MTU
 // if PathMTU fails.

@@ -431,8 +431,9 @@ type budgets struct {
 // can forge that, but for the nonce of the Connect that it quotes: who repeats it could refuse the
 // session as well. An attempt to connect ends when three packets to its address came back, and
 // nothing else came from there. Hosts send few such messages, Linux six at once and then one a
-// second. So one that asks again soon ends with its first, or with none if there is no answer in
-// the time that those before took.
+// second, to all processes of another. So one that asks again soon ends with its first. And when one
+// has come, silence counts as well: an attempt ends if there is no answer in the time that the
+// message took, or in 20 ms.
 const (
 	bouncesNeeded = 3
 	// shutFor is how long a packet that came back counts.
@@ -505,21 +506,15 @@ func (h *handshakes) shutPort(addr *transport.Addr, now monotime.Time) *shutPort
 
 // vacated notes that a peer is lost, since nobody listens at its port any more.
 func (e *Engine) vacated(a *association) {
-	wait := minShutWait
-	for _, s := range a.sessions {
-		if s.Client != nil {
-			wait = max(wait, 2*s.Client.SRTT())
-		}
-	}
 	p := e.handshakes.shutPort(&a.addr, e.in.Now)
-	p.at, p.bounces, p.wait = e.in.Now, bouncesNeeded, wait
+	p.at, p.bounces, p.wait = e.in.Now, bouncesNeeded, max(minShutWait, 2*a.roundTrip())
 }
 
 // stillShut reports whether a session is being opened where nobody listened a short time ago, and
-// has no answer yet.
+// has no answer yet though it had time for one.
 func (e *Engine) stillShut(s *Conn) bool {
 	p, now := e.handshakes.shutAt(&s.End.Peer), e.in.Now
-	return p != nil && p.bounces >= bouncesNeeded && now.Sub(p.at) <= shutFor &&
+	return p != nil && p.bounces > 0 && now.Sub(p.at) <= shutFor &&
 		!s.dialer.Told && !s.dialer.Answered() && s.dialer.Waited(now) >= p.wait
 }
 

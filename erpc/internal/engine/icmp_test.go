@@ -80,9 +80,11 @@ func TestPeerGone(t *testing.T) {
 	t.Logf("gone after %v", st.now.Sub(began)-time.Second)
 }
 
-// TestForgedICMP: whatever does not quote three pings of this series ends nothing, and causes few
-// pings, though it comes each millisecond. Each forgery turns what was sent into what is said.
+// TestForgedICMP: whatever quotes no ping of this series ends nothing, and causes few pings, though
+// it comes each millisecond. Who quotes fewer than three ends no session before the peer has been
+// silent to six, for 200 ms. Each forgery turns what was sent into what is said.
 func TestForgedICMP(t *testing.T) {
+	slowly := map[string]bool{"the same ping": true, "two pings": true, "of a series before": true}
 	for name, forge := range map[string]func(pings [][]byte) []byte{
 		"nothing":    func([][]byte) []byte { return nil },
 		"other data": func([][]byte) []byte { return make([]byte, transport.QuotedMax) },
@@ -106,15 +108,19 @@ func TestForgedICMP(t *testing.T) {
 		const span = 5 * time.Second
 		end := st.now.Add(span)
 		var pings [][]byte
+		began := st.now
 		st.say(1, unreachable, nil)
-		for st.now < end {
+		for st.now < end && s.Err() == nil {
 			pings = append(pings, st.pinged(time.Millisecond)...)
 			if len(pings) > 0 {
 				st.say(1, unreachable, forge(pings))
 			}
 		}
-		if s.Err() != nil {
-			t.Errorf("%s: the session ended with %v", name, s.Err())
+		if took := st.now.Sub(began); (s.Err() != nil) != slowly[name] || took < 200*time.Millisecond {
+			t.Errorf("%s: after %v the session ended with %v", name, took, s.Err())
+		}
+		if slowly[name] {
+			continue
 		}
 		if most := int(span/seriesEvery) * seriesPings; len(pings) > most || len(pings) < most/2 {
 			t.Errorf("%s: %d pings in %v", name, len(pings), span)
@@ -312,32 +318,33 @@ func (st *stub) answer(i int, s *Conn, ping []byte) {
 	st.receive(i, wire.OpPong, s.End.Local, s.End.LocalToken, wire.AliveSize, x.Put)
 }
 
-// TestFewQuotes: hosts send few messages. One ping of each series comes back, and the third one
-// shows that the peer has gone, unless it was heard meanwhile: then that counts from the start.
+// TestFewQuotes: hosts send few messages. One ping of a series comes back, and the peer answers none
+// of the others for 200 ms: it has gone. If it was heard meanwhile it lives, and so it does if none
+// came back.
 func TestFewQuotes(t *testing.T) {
-	for _, heard := range []bool{false, true} {
+	for _, c := range []struct{ quoted, heard, lost bool }{
+		{true, false, true}, {true, true, false}, {false, false, false},
+	} {
 		st, s, _ := icmpStub(t)
-		for series := 1; series <= 3; series++ {
-			if s.Err() != nil {
-				t.Fatalf("heard %v: the session ended in series %d", heard, series)
-			}
-			st.say(1, unreachable, nil)
-			pings := st.pinged(2 * time.Millisecond)
-			if len(pings) != 1 {
-				t.Fatalf("heard %v: %d pings at once", heard, len(pings))
-			}
+		began := st.now
+		st.say(1, unreachable, nil)
+		pings := st.pinged(2 * time.Millisecond)
+		if len(pings) != 1 {
+			t.Fatalf("%+v: %d pings at once", c, len(pings))
+		}
+		if c.quoted {
 			st.say(1, unreachable, pings[0])
-			for range 2 * seriesEvery / time.Millisecond {
-				st.pinged(time.Millisecond)
-			}
-			if heard && series == 2 {
+		}
+		for st.now.Sub(began) < time.Second && s.Err() == nil {
+			st.pinged(time.Millisecond)
+			if at := st.now.Sub(began); c.heard && at > 150*time.Millisecond && at < 155*time.Millisecond {
 				x := alive(s)
 				st.receive(1, wire.OpPong, s.End.Local, s.End.LocalToken, wire.AliveSize, x.Put)
-				st.pinged(time.Millisecond)
 			}
 		}
-		if lost := errors.Is(s.Err(), ErrPeerLost); lost == heard {
-			t.Errorf("heard %v: %v", heard, s.Err())
+		took := st.now.Sub(began)
+		if lost := errors.Is(s.Err(), ErrPeerLost); lost != c.lost || lost && took < 200*time.Millisecond {
+			t.Errorf("%+v: %v after %v", c, s.Err(), took)
 		}
 	}
 }

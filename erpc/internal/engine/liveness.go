@@ -447,8 +447,10 @@ func (e *Engine) checkDeathProbe(d *deathProbe) bool {
 		return false
 	case d.quotes.count >= quotesNeeded && d.probed() &&
 		(!d.heard || now >= d.quotes.since.Add(lastWords)):
-		e.vacated(d.peer)
-		e.lose(d.peer, fmt.Errorf("%w: nobody listens at its port", ErrPeerLost))
+		e.vacate(d.peer)
+		return false
+	case d.quotes.count > 0 && d.unanswered(now):
+		e.vacate(d.peer)
 		return false
 	case d.moved >= quotesNeeded && !d.heard:
 		e.lose(d.peer, fmt.Errorf("%w: this side's address has changed", ErrPeerLost))
@@ -463,6 +465,31 @@ func (e *Engine) checkDeathProbe(d *deathProbe) bool {
 		}
 	}
 	return now.Sub(d.began) < seriesEvery || d.reborn && !d.heard
+}
+
+// unanswered reports whether the peer has answered none of all pings of the series, though it had
+// time to. Then one packet that came back is enough: hosts send few of them, Linux six at once and
+// then one a second, to all processes of another host.
+func (d *deathProbe) unanswered(now monotime.Time) bool {
+	last := pingAfter[seriesPings-1]
+	return d.sent == seriesPings && !d.heard && now >= d.began.Add(2*last) &&
+		2*d.peer.roundTrip() <= last
+}
+
+// vacate ends the sessions with a peer at whose port nobody listens any more.
+func (e *Engine) vacate(p *association) {
+	e.vacated(p)
+	e.lose(p, fmt.Errorf("%w: nobody listens at its port", ErrPeerLost))
+}
+
+// roundTrip returns the longest smoothed round-trip time of this side's sessions with a peer.
+func (p *association) roundTrip() (rtt time.Duration) {
+	for _, s := range p.sessions {
+		if s.Client != nil {
+			rtt = max(rtt, s.Client.SRTT())
+		}
+	}
+	return rtt
 }
 
 // probed reports whether the peer was probed since the series began. What the network quotes of
