@@ -463,7 +463,7 @@ func (c *Client) Close() error {
 	case <-c.loop.done:
 	}
 	if first && c.shared != nil {
-		c.shared.leave(c.given)
+		c.shared.leave(c.given, false)
 	}
 	return nil
 }

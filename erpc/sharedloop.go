@@ -12,6 +12,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/userspace-rpc/erpc/erpc/internal/engine"
 	"github.com/userspace-rpc/erpc/transport"
 )
 
@@ -113,7 +114,7 @@ func (p *sharedLoops) dial(
 		c, err = l.Dial(ctx, addr)
 	}
 	if err != nil {
-		s.leave(own)
+		s.leave(own, !errors.Is(err, engine.ErrPortClosed))
 		return nil, err
 	}
 	c.shared, c.given = s, own
@@ -160,16 +161,19 @@ func (s *sharedLoop) ended() bool {
 	return l != nil && l.closed.Load()
 }
 
-// leave counts a Client less. The Loop ends some time after the last one, or at once if many Loops
-// wait. Given is the transport that the Client was given, which is free now. A Loop stays after a
-// dial that failed, too: it knows that nobody listens there, which hosts say seldom.
-func (s *sharedLoop) leave(given *claim) {
+// leave counts a Client less. The Loop ends some time after the last one, or at once if that one
+// could not be dialled, or if many Loops wait. Given is the transport that the Client was given,
+// which is free now. Where nobody listens a dial has not failed for good: the Loop knows that, and
+// hosts say it seldom.
+func (s *sharedLoop) leave(given *claim, failed bool) {
 	given.drop()
 	p := s.among
 	p.mu.Lock()
 	var ends *sharedLoop
 	if s.clients--; s.clients == 0 && s.loop.Load() != nil {
-		ends = p.wait(s)
+		if ends = s; !failed {
+			ends = p.wait(s)
+		}
 	}
 	p.mu.Unlock()
 	if ends != nil {

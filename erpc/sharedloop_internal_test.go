@@ -57,7 +57,7 @@ func TestSharedLoopsForget(t *testing.T) {
 					close(l.done)
 					s.loop.Store(l)
 				})
-				s.leave(&claim{})
+				s.leave(&claim{}, false)
 			}
 		})
 	}

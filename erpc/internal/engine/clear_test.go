@@ -117,8 +117,8 @@ func TestClearIsNoLife(t *testing.T) {
 
 // TestSealedPeerGone: the network quotes what a client has sent to a sealed server. If that is
 // silent to fresh pings its sessions end after some milliseconds, with a call under way or not, or
-// after 200 ms if little is quoted. If it answers they live, whatever is quoted; nor do quotes count
-// that are none.
+// after 200 ms if little is quoted. If it answers they live, whatever is quoted; nor do quotes
+// count that are none.
 func TestSealedPeerGone(t *testing.T) {
 	for _, busy := range []bool{true, false} {
 		for name, c := range map[string]struct {

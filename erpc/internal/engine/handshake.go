@@ -431,8 +431,8 @@ type budgets struct {
 // can forge that, but for the nonce of the Connect that it quotes: who repeats it could refuse the
 // session as well. An attempt to connect ends when three packets to its address came back, and
 // nothing else came from there. Hosts send few such messages, Linux six at once and then one a
-// second, to all processes of another. So one that asks again soon ends with its first. And when one
-// has come, silence counts as well: an attempt ends if there is no answer in the time that the
+// second, to all processes of another. So one that asks again soon ends with its first. And when
+// one has come, silence counts as well: an attempt ends if there is no answer in the time that the
 // message took, or in 20 ms.
 const (
 	bouncesNeeded = 3

@@ -318,9 +318,9 @@ func (st *stub) answer(i int, s *Conn, ping []byte) {
 	st.receive(i, wire.OpPong, s.End.Local, s.End.LocalToken, wire.AliveSize, x.Put)
 }
 
-// TestFewQuotes: hosts send few messages. One ping of a series comes back, and the peer answers none
-// of the others for 200 ms: it has gone. If it was heard meanwhile it lives, and so it does if none
-// came back.
+// TestFewQuotes: hosts send few messages. One ping of a series comes back, and the peer answers
+// none of the others for 200 ms: it has gone. If it was heard meanwhile it lives, and so it does if
+// none came back.
 func TestFewQuotes(t *testing.T) {
 	for _, c := range []struct{ quoted, heard, lost bool }{
 		{true, false, true}, {true, true, false}, {false, false, false},
@@ -342,8 +342,8 @@ func TestFewQuotes(t *testing.T) {
 				st.receive(1, wire.OpPong, s.End.Local, s.End.LocalToken, wire.AliveSize, x.Put)
 			}
 		}
-		took := st.now.Sub(began)
-		if lost := errors.Is(s.Err(), ErrPeerLost); lost != c.lost || lost && took < 200*time.Millisecond {
+		took, lost := st.now.Sub(began), errors.Is(s.Err(), ErrPeerLost)
+		if lost != c.lost || lost && took < 200*time.Millisecond {
 			t.Errorf("%+v: %v after %v", c, s.Err(), took)
 		}
 	}
