@@ -117,7 +117,7 @@ func TestClearIsNoLife(t *testing.T) {
 
 // TestSealedPeerGone: the network quotes what a client has sent to a sealed server. If that is
 // silent to fresh pings its sessions end after some milliseconds, with a call under way or not, or
-// after 200 ms if little is quoted. If it answers they live, whatever is quoted; nor do quotes
+// after 150 ms if little is quoted. If it answers they live, whatever is quoted; nor do quotes
 // count that are none.
 func TestSealedPeerGone(t *testing.T) {
 	for _, busy := range []bool{true, false} {
@@ -156,7 +156,7 @@ func TestSealedPeerGone(t *testing.T) {
 			}
 			took := st.now.Sub(began)
 			if few := name == "one"; c.gone && few != (took > 20*time.Millisecond) ||
-				few && took < 200*time.Millisecond {
+				few && took < 150*time.Millisecond {
 				t.Errorf("%s, busy %v: ended after %v", name, busy, took)
 			}
 		}

@@ -82,7 +82,7 @@ func TestPeerGone(t *testing.T) {
 
 // TestForgedICMP: whatever quotes no ping of this series ends nothing, and causes few pings, though
 // it comes each millisecond. Who quotes fewer than three ends no session before the peer has been
-// silent to six, for 200 ms. Each forgery turns what was sent into what is said.
+// silent to six, for 150 ms. Each forgery turns what was sent into what is said.
 func TestForgedICMP(t *testing.T) {
 	slowly := map[string]bool{"the same ping": true, "two pings": true, "of a series before": true}
 	for name, forge := range map[string]func(pings [][]byte) []byte{
@@ -116,7 +116,7 @@ func TestForgedICMP(t *testing.T) {
 				st.say(1, unreachable, forge(pings))
 			}
 		}
-		if took := st.now.Sub(began); (s.Err() != nil) != slowly[name] || took < 200*time.Millisecond {
+		if took := st.now.Sub(began); (s.Err() != nil) != slowly[name] || took < 150*time.Millisecond {
 			t.Errorf("%s: after %v the session ended with %v", name, took, s.Err())
 		}
 		if slowly[name] {
@@ -319,7 +319,7 @@ func (st *stub) answer(i int, s *Conn, ping []byte) {
 }
 
 // TestFewQuotes: hosts send few messages. One ping of a series comes back, and the peer answers
-// none of the others for 200 ms: it has gone. If it was heard meanwhile it lives, and so it does if
+// none of the others for 150 ms: it has gone. If it was heard meanwhile it lives, and so it does if
 // none came back.
 func TestFewQuotes(t *testing.T) {
 	for _, c := range []struct{ quoted, heard, lost bool }{
@@ -337,13 +337,13 @@ func TestFewQuotes(t *testing.T) {
 		}
 		for st.now.Sub(began) < time.Second && s.Err() == nil {
 			st.pinged(time.Millisecond)
-			if at := st.now.Sub(began); c.heard && at > 150*time.Millisecond && at < 155*time.Millisecond {
+			if at := st.now.Sub(began); c.heard && at > 120*time.Millisecond && at < 125*time.Millisecond {
 				x := alive(s)
 				st.receive(1, wire.OpPong, s.End.Local, s.End.LocalToken, wire.AliveSize, x.Put)
 			}
 		}
 		took, lost := st.now.Sub(began), errors.Is(s.Err(), ErrPeerLost)
-		if lost != c.lost || lost && took < 200*time.Millisecond {
+		if lost != c.lost || lost && took < 150*time.Millisecond {
 			t.Errorf("%+v: %v after %v", c, s.Err(), took)
 		}
 	}

@@ -218,6 +218,9 @@ var pingAfter = [seriesPings]time.Duration{
 	100 * time.Millisecond,
 }
 
+// lastWait is how long the last ping of a series waits for its answer.
+const lastWait = 50 * time.Millisecond
+
 // pingSize is the size of a ping in bytes.
 const pingSize = wire.HeaderSize + wire.AliveSize
 
@@ -471,9 +474,8 @@ func (e *Engine) checkDeathProbe(d *deathProbe) bool {
 // time to. Then one packet that came back is enough: hosts send few of them, Linux six at once and
 // then one a second, to all processes of another host.
 func (d *deathProbe) unanswered(now monotime.Time) bool {
-	last := pingAfter[seriesPings-1]
-	return d.sent == seriesPings && !d.heard && now >= d.began.Add(2*last) &&
-		2*d.peer.roundTrip() <= last
+	return d.sent == seriesPings && !d.heard && 2*d.peer.roundTrip() <= lastWait &&
+		now >= d.began.Add(pingAfter[seriesPings-1]+lastWait)
 }
 
 // vacate ends the sessions with a peer at whose port nobody listens any more.
