@@ -9,7 +9,7 @@ import (
 
 const (
 	rxMessages = 32 // most messages of one recvmmsg
-	growAfter  = 4  // reads in a row that use all buffers ask for more of them
+	growAfter  = 4  // reads of one message in a row ask for more buffers
 	// maxDatagram is the most a train can hold, and any datagram.
 	maxDatagram = 1 << 16
 	// rxSkew shifts each buffer against the one before, so that the first lines
@@ -144,7 +144,8 @@ func (r *receiver) burst(pkts []transport.RxPacket) (int, unix.Errno) {
 // asking for more than there are costs a futile look at the queue, on the path of
 // a lone packet. While the queue holds all it asks for, it doubles.
 func (r *receiver) read(limit int) unix.Errno {
-	if len(r.msgs) < rxMessages && (r.msgs == nil || r.full == growAfter) {
+	if len(r.msgs) < rxMessages && (r.msgs == nil || r.full >= growAfter ||
+		r.full > 0 && len(r.msgs) > 1) {
 		r.full = 0
 		r.grow(min(max(1, 4*len(r.msgs)), rxMessages))
 	}
