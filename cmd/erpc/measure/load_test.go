@@ -225,7 +225,10 @@ func TestSampledOps(t *testing.T) {
 			}
 		}
 	}
-	if l := (load{every: 1}); l.gap() != 1 || l.gap() != 1 {
-		t.Error("not each one is recorded")
+	l := load{every: 1}
+	for range 2 {
+		if l.gap() != 1 {
+			t.Error("not each one is recorded")
+		}
 	}
 }
