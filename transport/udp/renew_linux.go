@@ -112,13 +112,21 @@ func (c *kernelConn) outletFor(p *renewedPeer, now monotime.Time) (*outlet, erro
 	return oldest, nil
 }
 
-// openOutlet opens one more socket, on the address of the first.
+// openOutlet opens one more socket, on the address of the first. A socket belongs to the network
+// namespace of the thread that opens it. The first one may belong to another, where the same
+// addresses lead to other hosts.
 func (c *kernelConn) openOutlet(now monotime.Time) (*outlet, error) {
 	ip := c.local.AddrPort().Addr()
 	l := listenAddr{ap: netip.AddrPortFrom(ip, 0), scope: c.local.Scope}
 	fd, err := bindSocket(l, c.ip4, c.cfg)
 	if err != nil {
 		return nil, err
+	}
+	if own, known := c.namespace(); known {
+		if id, err := namespaceOf(fd); err != nil || id != own {
+			unix.Close(fd)
+			return nil, transport.ErrUnsupported
+		}
 	}
 	o := &outlet{fd: fd, born: now}
 	o.errors.init(fd, c.ip4)

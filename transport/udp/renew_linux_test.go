@@ -225,6 +225,37 @@ func TestRenewForgets(t *testing.T) {
 	}
 }
 
+// TestRenewNamespace: a socket that was opened in another network namespace gets no further one in
+// that of the calling thread, where the peer's address is somebody else's.
+func TestRenewNamespace(t *testing.T) {
+	wrong := listen(t, "127.0.0.1:0", Config{})
+	to := wrong.LocalAddr()
+	if _, known := wrong.impl.namespace(); !known {
+		t.Skip("the kernel does not tell networks apart")
+	}
+	var a, right *Conn
+	inNamespace(t, 1500, func(t *testing.T) {
+		right, a = listen(t, to.String(), Config{}), listen(t, "127.0.0.1:0", Config{})
+		here := listen(t, "127.0.0.1:0", Config{})
+		if err := here.Renew(to); err != nil {
+			t.Errorf("in its own namespace: %v", err)
+		}
+	})
+	if a == nil {
+		return // inNamespace has said why
+	}
+	if err := a.Renew(to); err != transport.ErrUnsupported {
+		t.Errorf("Renew: %v, want %v", err, transport.ErrUnsupported)
+	}
+	sendTo(t, a, to, "for the right one")
+	if n, err := wrong.RxBurst(make([]transport.RxPacket, 1)); n != 0 || err != nil {
+		t.Fatalf("the wrong peer got %d packets, %v", n, err)
+	}
+	if p := awaits(t, right); p.From != a.LocalAddr() {
+		t.Errorf("a packet from %v, want %v", p.From, a.LocalAddr())
+	}
+}
+
 // TestRenewNot: a socket on a port that was asked for keeps it, and so does the portable one. An
 // address of another family is refused.
 func TestRenewNot(t *testing.T) {
