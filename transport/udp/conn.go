@@ -223,7 +223,8 @@ func (c *Conn) SoftErrors() uint64 { return c.impl.softErrors() }
 func (c *Conn) Hints(hints []transport.Hint) int { return c.impl.Hints(hints) }
 
 // Renew has packets to dst leave by another port from now on, see transport.Transport. The portable
-// implementation has none, and a socket on a port that was asked for keeps to that.
+// implementation has none, a socket on a port that was asked for keeps to that, and one that was
+// opened in another network namespace than the calling thread's keeps to its own.
 func (c *Conn) Renew(dst transport.Addr) error { return c.impl.renew(&dst) }
 
 // Close frees the socket, see transport.Transport. It does nothing if the socket was detached.

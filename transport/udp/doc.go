@@ -68,8 +68,10 @@
 // leads a flow to one host for as long as packets of it come, also when the host is gone. So on
 // Linux packets to a peer can be made to leave by another socket ([Conn.Renew]), and what comes to
 // that is received as well. A Conn has four such sockets at most. One that nobody leaves by any
-// more is closed by the next Renew; a peer that was sent nothing for a minute is forgotten. A
-// socket on a port that was asked for has none: firewalls may know the port.
+// more is closed by the next Renew; a peer that was sent nothing for a minute is forgotten, and of
+// more than 1,024 the one that was sent nothing for the longest time. A socket on a port that was
+// asked for has none: firewalls may know the port. Nor has one of another network namespace than
+// that of the thread that calls Renew, if the kernel tells them apart (Linux 5.14).
 //
 // # Other systems
 //

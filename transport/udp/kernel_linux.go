@@ -282,8 +282,13 @@ func (c *kernelConn) namespace() (uint64, bool) {
 	if c.freed {
 		return 0, false
 	}
-	id, err := unix.GetsockoptUint64(c.fd, unix.SOL_SOCKET, unix.SO_NETNS_COOKIE)
+	id, err := namespaceOf(c.fd)
 	return id, err == nil
+}
+
+// namespaceOf returns the number of a socket's network namespace. Kernels before 5.14 do not tell.
+func namespaceOf(fd int) (uint64, error) {
+	return unix.GetsockoptUint64(fd, unix.SOL_SOCKET, unix.SO_NETNS_COOKIE)
 }
 
 func (c *kernelConn) opening(dst *transport.Addr, now monotime.Time) {

@@ -75,6 +75,7 @@ func (c *kernelConn) renew(dst *transport.Addr) error {
 		return err
 	}
 	if p == nil {
+		c.out.makeRoom()
 		p = &renewedPeer{}
 		c.out.peers[*dst] = p
 	} else {
@@ -111,13 +112,21 @@ func (c *kernelConn) outletFor(p *renewedPeer, now monotime.Time) (*outlet, erro
 	return oldest, nil
 }
 
-// openOutlet opens one more socket, on the address of the first.
+// openOutlet opens one more socket, on the address of the first. A socket belongs to the network
+// namespace of the thread that opens it. The first one may belong to another, where the same
+// addresses lead to other hosts.
 func (c *kernelConn) openOutlet(now monotime.Time) (*outlet, error) {
 	ip := c.local.AddrPort().Addr()
 	l := listenAddr{ap: netip.AddrPortFrom(ip, 0), scope: c.local.Scope}
 	fd, err := bindSocket(l, c.ip4, c.cfg)
 	if err != nil {
 		return nil, err
+	}
+	if own, known := c.namespace(); known {
+		if id, err := namespaceOf(fd); err != nil || id != own {
+			unix.Close(fd)
+			return nil, transport.ErrUnsupported
+		}
 	}
 	o := &outlet{fd: fd, born: now}
 	o.errors.init(fd, c.ip4)
@@ -133,16 +142,34 @@ func (c *kernelConn) openOutlet(now monotime.Time) (*outlet, error) {
 	return o, nil
 }
 
-// expire forgets peers that were sent nothing for long, and if there are too many some other one.
+// expire forgets peers that were sent nothing for long.
 func (s *outlets) expire(now monotime.Time) {
-	left := len(s.peers)
 	for a, p := range s.peers {
-		if now.Sub(p.at) > renewedFor || left >= maxRenewed {
-			p.by.peers--
-			delete(s.peers, a)
-			left--
+		if now.Sub(p.at) > renewedFor {
+			s.forget(a, p)
 		}
 	}
+}
+
+// makeRoom forgets the peer that was sent nothing for the longest time, if there are too many for
+// one more. A session to a peer that is still sent to would end.
+func (s *outlets) makeRoom() {
+	if len(s.peers) < maxRenewed {
+		return
+	}
+	var addr transport.Addr
+	var oldest *renewedPeer
+	for a, p := range s.peers {
+		if oldest == nil || p.at < oldest.at {
+			addr, oldest = a, p
+		}
+	}
+	s.forget(addr, oldest)
+}
+
+func (s *outlets) forget(a transport.Addr, p *renewedPeer) {
+	p.by.peers--
+	delete(s.peers, a)
 }
 
 // closeOutlets closes those that nobody leaves by.

@@ -187,6 +187,75 @@ func TestRenewBounded(t *testing.T) {
 	}
 }
 
+// TestRenewForgets: of many peers that are renewed the one is forgotten that was sent nothing for the
+// longest time. One that is sent to keeps its port.
+func TestRenewForgets(t *testing.T) {
+	a, b := listen(t, "127.0.0.1:0", Config{}), listen(t, "127.0.0.1:0", Config{})
+	to := b.LocalAddr()
+	if err := a.Renew(to); err != nil {
+		t.Fatal(err)
+	}
+	var port transport.Addr
+	for i := range 8 * maxRenewed {
+		sendTo(t, a, to, "alive")
+		switch from := awaits(t, b).From; {
+		case i == 0:
+			port = from
+		case from != port:
+			t.Fatalf("after %d others: packets come from %v, and not from %v", i, from, port)
+		}
+		other, err := a.Resolve(fmt.Sprintf("127.0.0.1:%d", 1+i))
+		if err != nil {
+			t.Fatal(err)
+		}
+		other.IP[15] = 9 // nobody's
+		if err := a.Renew(other); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if n := len(a.impl.(*kernelConn).out.peers); n != maxRenewed {
+		t.Errorf("%d peers, want %d", n, maxRenewed)
+	}
+	// One that is renewed again takes nobody's place.
+	if err := a.Renew(to); err != nil {
+		t.Fatal(err)
+	}
+	if n := len(a.impl.(*kernelConn).out.peers); n != maxRenewed {
+		t.Errorf("%d peers, want %d", n, maxRenewed)
+	}
+}
+
+// TestRenewNamespace: a socket that was opened in another network namespace gets no further one in
+// that of the calling thread, where the peer's address is somebody else's.
+func TestRenewNamespace(t *testing.T) {
+	wrong := listen(t, "127.0.0.1:0", Config{})
+	to := wrong.LocalAddr()
+	if _, known := wrong.impl.namespace(); !known {
+		t.Skip("the kernel does not tell networks apart")
+	}
+	var a, right *Conn
+	inNamespace(t, 1500, func(t *testing.T) {
+		right, a = listen(t, to.String(), Config{}), listen(t, "127.0.0.1:0", Config{})
+		here := listen(t, "127.0.0.1:0", Config{})
+		if err := here.Renew(to); err != nil {
+			t.Errorf("in its own namespace: %v", err)
+		}
+	})
+	if a == nil {
+		return // inNamespace has said why
+	}
+	if err := a.Renew(to); err != transport.ErrUnsupported {
+		t.Errorf("Renew: %v, want %v", err, transport.ErrUnsupported)
+	}
+	sendTo(t, a, to, "for the right one")
+	if n, err := wrong.RxBurst(make([]transport.RxPacket, 1)); n != 0 || err != nil {
+		t.Fatalf("the wrong peer got %d packets, %v", n, err)
+	}
+	if p := awaits(t, right); p.From != a.LocalAddr() {
+		t.Errorf("a packet from %v, want %v", p.From, a.LocalAddr())
+	}
+}
+
 // TestRenewNot: a socket on a port that was asked for keeps it, and so does the portable one. An
 // address of another family is refused.
 func TestRenewNot(t *testing.T) {
