@@ -631,6 +631,8 @@ func (c *Client) want() error {
 		return nil
 	case d.awaiting:
 		return nil
+	case d.dialed && c.member != nil && c.member.once:
+		return c.member.away()
 	case c.failure != nil && c.rpc.readClock().Sub(c.failedAt) < redialAfter:
 		return c.failure
 	}

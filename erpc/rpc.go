@@ -728,12 +728,18 @@ type claim struct {
 	key claimKey // zero if it is not in claims
 }
 
+// isNil reports whether an interface holds nothing, or a nil pointer.
+func isNil(x any) bool {
+	v := reflect.ValueOf(x)
+	return !v.IsValid() || v.Kind() == reflect.Pointer && v.IsNil()
+}
+
 // take makes the caller the owner of a transport. If it fails, the transport is as it was.
 func take(tr transport.Transport) (*claim, error) {
-	v := reflect.ValueOf(tr)
-	if !v.IsValid() || v.Kind() == reflect.Pointer && v.IsNil() {
+	if isNil(tr) {
 		return nil, &ConfigError{"Transport", "is nil"}
 	}
+	v := reflect.ValueOf(tr)
 	c := &claim{tr: tr}
 	if v.Kind() != reflect.Pointer || v.Type().Elem().Size() == 0 {
 		return c, nil

@@ -15,15 +15,20 @@ type Watcher interface {
 	Silent() bool
 	// Heard says that a server which was silent answers again.
 	Heard()
-	// Lost says, once, that the Client gets no session any more, and why. Those calls go on that are
-	// under way to a server which drains.
+	// Lost says, once, that the Client gets no session any more, and why: ErrClosed after its Close
+	// and that of its Loop. Those calls go on that are under way to a server which drains. It may
+	// come before DialWatched fails.
 	Lost(err error)
 }
 
 // DialWatched is Dial of a Client that w follows. It opens no session in place of those that it
 // loses. While its server is silent or lost, calls end at once and match ErrNotRun, and so do those
-// that wait for a slot when that begins. Those of Start wait on while the server is silent.
+// that wait for a slot when that begins. Those of Start wait on while the server is silent. Ready
+// of a lost Client fails, as its calls do. Errors: those of Dial, or a *ConfigError if w is nil.
 func (l *Loop) DialWatched(ctx context.Context, addr string, w Watcher) (*Client, error) {
+	if isNil(w) {
+		return nil, &ConfigError{"Watcher", "is nil"}
+	}
 	to, err := resolve(ctx, l.rpc.tr, addr)
 	if l.closed.Load() {
 		return nil, ErrClosed
@@ -60,7 +65,11 @@ func (w *watched) show(m *member) {
 	case m.state == ServerEjected && m.silent != 0: // it knows
 	case m.state != ServerReady:
 		w.lost = true
-		w.Lost(m.err)
+		if m.c.over {
+			w.Lost(ErrClosed) // whatever it was before, such as silent
+		} else {
+			w.Lost(m.err)
+		}
 	case w.silent:
 		w.silent = false
 		w.Heard()

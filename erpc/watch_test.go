@@ -1,6 +1,7 @@
 package erpc_test
 
 import (
+	"context"
 	"errors"
 	"testing"
 	"time"
@@ -26,6 +27,14 @@ func (w *follower) Silent() bool {
 
 func (w *follower) Heard()         { w.heard++ }
 func (w *follower) Lost(err error) { w.lost = append(w.lost, err) }
+
+// ended checks that Lost was called once, with an error that matches want.
+func (w *follower) ended(t *testing.T, want error) {
+	t.Helper()
+	if len(w.lost) != 1 || !errors.Is(w.lost[0], want) {
+		t.Errorf("lost: %v, want %v once", w.lost, want)
+	}
+}
 
 // watch dials a server, whose sessions are one at most.
 func (f *farm) watch(w erpc.Watcher) *erpc.Client {
@@ -119,4 +128,95 @@ func TestWatchedLost(t *testing.T) {
 	if n := f.loop.Sessions(); n != 0 || len(w.lost) != 1 || f.servers[0].count != 8 {
 		t.Errorf("%d sessions, %+v, %d calls ran", n, w, f.servers[0].count)
 	}
+}
+
+// TestWatchedNil: a Watcher that is nil is an error which names it.
+func TestWatchedNil(t *testing.T) {
+	checkLeaks(t)
+	f := newFarm(t, 1)
+	t.Cleanup(f.free)
+	for _, w := range []erpc.Watcher{nil, (*follower)(nil)} {
+		dialed := make(chan error, 1)
+		go func() {
+			_, err := f.loop.DialWatched(bg, "s0", w)
+			dialed <- err
+		}()
+		var e *erpc.ConfigError
+		if err := wait(f, dialed, "a dial"); !errors.As(err, &e) || e.Field != "Watcher" {
+			t.Errorf("%#v: %v", w, err)
+		}
+	}
+}
+
+// TestWatchedClosed: after Close of the Client, also while its server is silent, and of the Loop,
+// the Watcher is told ErrClosed.
+func TestWatchedClosed(t *testing.T) {
+	for _, how := range []string{"Client", "silent Client", "Loop"} {
+		t.Run(how, func(t *testing.T) {
+			checkLeaks(t)
+			f := newFarm(t, 1)
+			w := &follower{yes: true}
+			c := f.watch(w)
+			if how == "silent Client" {
+				_ = f.calls(of(c), tHold, 0, 1)
+				f.holds(1)
+				f.servers[0].mute = true
+				f.until("it is silent", func() bool { return w.silent == 1 })
+			}
+			f.free()
+			if how == "Loop" {
+				is(t, "close the loop", f.loop.Close(), nil)
+			} else {
+				is(t, "close", c.Close(), nil)
+			}
+			w.ended(t, erpc.ErrClosed)
+		})
+	}
+}
+
+// TestWatchedGivenUp: when the context of a dial ends the Watcher is told ErrClosed, as after
+// Close.
+func TestWatchedGivenUp(t *testing.T) {
+	checkLeaks(t)
+	f := newFarm(t, 1)
+	f.servers[0].mute = true
+	w := &follower{}
+	ctx, cancel := context.WithCancel(bg)
+	dialed := make(chan error, 1)
+	go func() {
+		_, err := f.loop.DialWatched(ctx, "s0", w)
+		dialed <- err
+	}()
+	f.until("it waits", func() bool { return f.loop.Sessions() > 0 })
+	cancel()
+	is(t, "dial", wait(f, dialed, "its end"), erpc.ErrCancelled)
+	w.ended(t, erpc.ErrClosed)
+}
+
+// TestWatchedSpent: a Client that has lost its session opens no other one, for Ready neither.
+func TestWatchedSpent(t *testing.T) {
+	checkLeaks(t)
+	f := newFarm(t, 1)
+	w := &follower{}
+	c := f.watch(w)
+	held := f.calls(of(c), tHold, 0, 1)
+	f.holds(1)
+	f.servers[0].die()
+	f.servers[0].start(f.cfg)
+	f.until("it is lost", func() bool { return len(w.lost) > 0 })
+	w.ended(t, erpc.ErrPeerRestarted)
+	is(t, "the call", wait(f, held, "it"), erpc.ErrPeerRestarted)
+	ready := make(chan error, 1)
+	go func() { ready <- c.Ready(bg) }()
+	late := f.calls(of(c), tEcho, 10, 1)
+	for what, ch := range map[string]chan error{"Ready": ready, "a call": late} {
+		err := wait(f, ch, what)
+		is(t, what, err, erpc.ErrPeerRestarted)
+		is(t, what, err, erpc.ErrNotRun)
+	}
+	f.rounds(2 * time.Second)
+	if n := f.loop.Sessions(); n != 0 {
+		t.Errorf("%d sessions", n)
+	}
+	w.ended(t, erpc.ErrPeerRestarted)
 }

@@ -187,8 +187,8 @@ func TestRenewBounded(t *testing.T) {
 	}
 }
 
-// TestRenewForgets: of many peers that are renewed the one is forgotten that was sent nothing for the
-// longest time. One that is sent to keeps its port.
+// TestRenewForgets: of many peers that are renewed the one is forgotten that was sent nothing
+// for the longest time. One that is sent to keeps its port.
 func TestRenewForgets(t *testing.T) {
 	a, b := listen(t, "127.0.0.1:0", Config{}), listen(t, "127.0.0.1:0", Config{})
 	to := b.LocalAddr()
