@@ -3,6 +3,7 @@ package erpc_test
 import (
 	"context"
 	"net"
+	"os"
 	"strings"
 	"testing"
 	"time"
@@ -16,7 +17,7 @@ import (
 func closedPort(t *testing.T, ip string) string {
 	c, err := net.ListenPacket("udp", ip+":0")
 	if err != nil {
-		t.Skip(err)
+		t.Fatal(err)
 	}
 	defer c.Close()
 	return c.LocalAddr().String()
@@ -26,7 +27,11 @@ func closedPort(t *testing.T, ip string) string {
 // try for an hour, in the clear and with a key.
 func TestDialWhereNobodyListens(t *testing.T) {
 	checkLeaks(t)
-	for _, ip := range []string{"127.0.0.1", "[::1]"} {
+	ips := []string{"127.0.0.1"}
+	if _, err := os.Stat("/proc/net/if_inet6"); err == nil {
+		ips = append(ips, "[::1]")
+	}
+	for _, ip := range ips {
 		for name, cfg := range map[string]erpc.Config{
 			"clear": {}, "sealed": {PSK: [][]byte{make([]byte, 32)}},
 		} {

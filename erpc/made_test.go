@@ -85,7 +85,7 @@ func (m *makers) forMs(n erpc.Time) {
 }
 
 // checkEnd ends all sessions of clients: nothing is charged any more.
-func (m *makers) checkEnd(t *testing.T) {
+func (m *hogRig) checkEnd(t *testing.T) {
 	t.Helper()
 	for _, r := range m.clients {
 		is(t, "close a client", r.Close(), nil)

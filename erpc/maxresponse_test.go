@@ -155,24 +155,10 @@ func TestMaxResponse(t *testing.T) {
 				if most > maxLimit {
 					t.Errorf("the server had %d bytes", most)
 				}
-				m.endMax(t)
+				m.checkEnd(t)
 			})
 		}
 	}
-}
-
-// endMax ends all sessions: nothing is charged any more.
-func (m *maxRig) endMax(t *testing.T) {
-	t.Helper()
-	for _, r := range m.clients {
-		is(t, "close a client", r.Close(), nil)
-	}
-	m.clients = nil
-	m.until(func() bool { return m.server.Sessions() == 0 && m.server.Running() == 0 })
-	if all, address := m.server.Accounted(); all != 0 || address != 0 {
-		t.Errorf("at the end %d bytes count, and of addresses %d", all, address)
-	}
-	m.end()
 }
 
 // TestMaxResponseOther: responses are smaller than declared, down to nothing, or larger. Those that
@@ -199,7 +185,7 @@ func TestMaxResponseOther(t *testing.T) {
 				if m.ends[0] < 3+1 || c.size <= c.declared && m.ends[2] != 0 {
 					t.Errorf("%+v, eight at a time: %v", c, m.ends)
 				}
-				m.endMax(t)
+				m.checkEnd(t)
 			})
 		}
 	}
@@ -242,7 +228,7 @@ func TestMaxResponseUnanswered(t *testing.T) {
 		if end != "call" {
 			m.until(func() bool { return m.open == 0 })
 		}
-		m.endMax(t)
+		m.checkEnd(t)
 	}
 }
 

@@ -19,11 +19,6 @@ import (
 // takes as long as the handler of a small request.
 const HandlerEvery = 50 * time.Microsecond
 
-// HandlerSample is what a sample stood for at least in earlier versions.
-//
-// Deprecated: each counts for as many requests as it stands for, see CallStats.Handler.
-const HandlerSample = 16
-
 const (
 	// maxGap is the largest mean gap.
 	maxGap = 1 << 12

@@ -40,7 +40,8 @@ type sharedLoops struct {
 	unused []*sharedLoop // those that wait for Clients, the first one first
 }
 
-// loopSort is what Clients of one Loop have in common, beside the rest of their configurations.
+// loopSort is the part of a Client's configuration that is compared by ==. Clients share a Loop if
+// it and the rest are equal.
 type loopSort struct {
 	kind    any // of their transports
 	tls     *tls.Config
@@ -82,7 +83,7 @@ func sortOf(tr transport.Transport, c *Config) (loopSort, bool) {
 	return s, s.kind != nil
 }
 
-// rest is what of a configuration is not in its loopSort.
+// rest returns the part of a configuration that is compared field by field.
 func rest(c *Config) Config {
 	r := *c
 	r.TLS, r.Keyring, r.Logger = nil, nil, nil

@@ -58,16 +58,20 @@ func (f *farm) watch(w erpc.Watcher) *erpc.Client {
 	return c
 }
 
+// newWatched makes a farm of one server, and a Client of it that a follower follows.
+func newWatched(t *testing.T) (*farm, *follower, *erpc.Client) {
+	checkLeaks(t)
+	f, w := newFarm(t, 1), &follower{}
+	return f, w, f.watch(w)
+}
+
 func last(_ []byte, err error) error { return err }
 
 // TestWatchedSilent: a Watcher is asked about a silent server until it lets calls go elsewhere.
 // Then those that wait for a slot end, certainly not run, and so do later ones; a Start waits. All
 // goes on when the server is heard.
 func TestWatchedSilent(t *testing.T) {
-	checkLeaks(t)
-	f := newFarm(t, 1)
-	w := &follower{}
-	c := f.watch(w)
+	f, w, c := newWatched(t)
 	held := f.calls(of(c), tHold, 0, 8)
 	f.holds(8)
 	f.servers[0].answer()
@@ -107,10 +111,7 @@ func TestWatchedSilent(t *testing.T) {
 // TestWatchedLost: when the last session is lost no other one opens. What waited for a slot ends at
 // once, certainly not run, and the Watcher is told once.
 func TestWatchedLost(t *testing.T) {
-	checkLeaks(t)
-	f := newFarm(t, 1)
-	w := &follower{}
-	c := f.watch(w)
+	f, w, c := newWatched(t)
 	held := f.calls(of(c), tHold, 0, 8)
 	f.holds(8)
 	queued := f.calls(of(c), tHold, 100, 5)
@@ -195,10 +196,7 @@ func TestWatchedGivenUp(t *testing.T) {
 
 // TestWatchedSpent: a Client that has lost its session opens no other one, for Ready neither.
 func TestWatchedSpent(t *testing.T) {
-	checkLeaks(t)
-	f := newFarm(t, 1)
-	w := &follower{}
-	c := f.watch(w)
+	f, w, c := newWatched(t)
 	held := f.calls(of(c), tHold, 0, 1)
 	f.holds(1)
 	f.servers[0].die()

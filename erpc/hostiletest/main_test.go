@@ -69,7 +69,7 @@ func (l *lab) step(what string) {
 // heapSlack is how much the heap may grow: what the runtime and package testing keep.
 const heapSlack = 2 << 20
 
-// socketMemory is what the sockets of a server and a client take for packets when they are busy.
+// socketMemory is the memory for packets of a busy server's and a busy client's socket, in bytes.
 const socketMemory = 2 * 33 << 16
 
 func heapInUse() uint64 {

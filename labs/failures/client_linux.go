@@ -88,7 +88,7 @@ func (l *load) caller(i int) {
 	}
 }
 
-// sample is what one round of a cell showed.
+// sample has the figures of one round of a cell.
 type sample struct {
 	Rate     float64 // calls per second before the fault
 	Failed   int

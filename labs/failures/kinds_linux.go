@@ -262,7 +262,7 @@ func (c *rpcConn) call(ctx context.Context, request []byte) (answer []byte, err 
 	return answer, err
 }
 
-// victimName is what a client follows whose server moves.
+// victimName is the name of the server that moves. Clients resolve it again.
 const victimName = "victim.test"
 
 // named is the address that victimName has now.

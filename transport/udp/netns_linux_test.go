@@ -32,6 +32,15 @@ func inNamespace(t *testing.T, mtu uint32, f func(t *testing.T)) {
 	<-done
 }
 
+// lacks skips a test for what this machine has not got. In CI that is an error.
+func lacks(t *testing.T, what string) {
+	t.Helper()
+	if os.Getenv("CI") == "true" {
+		t.Fatal("needs " + what)
+	}
+	t.Skip("needs " + what)
+}
+
 func enterNamespace(mtu uint32) error {
 	if err := unix.Unshare(unix.CLONE_NEWNET); err != nil {
 		return err

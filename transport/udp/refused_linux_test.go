@@ -143,7 +143,7 @@ func send(a, b *Conn, to transport.Addr, size int) (from transport.Addr, err err
 // and packets travel, no larger than what every path carries where they could be cut in pieces.
 func TestRefused(t *testing.T) {
 	if _, err := os.ReadFile("/proc/sys/kernel/seccomp/actions_avail"); err != nil {
-		t.Skip("the kernel has no seccomp: ", err)
+		lacks(t, "a kernel with seccomp: "+err.Error())
 	}
 	for name, r := range map[string]refusal{
 		"IP_MTU_DISCOVER":   {Level: unix.SOL_IP, Opt: unix.IP_MTU_DISCOVER},

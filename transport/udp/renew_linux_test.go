@@ -231,7 +231,7 @@ func TestRenewNamespace(t *testing.T) {
 	wrong := listen(t, "127.0.0.1:0", Config{})
 	to := wrong.LocalAddr()
 	if _, known := wrong.impl.namespace(); !known {
-		t.Skip("the kernel does not tell networks apart")
+		lacks(t, "a kernel that tells networks apart")
 	}
 	var a, right *Conn
 	inNamespace(t, 1500, func(t *testing.T) {

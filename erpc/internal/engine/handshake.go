@@ -518,7 +518,8 @@ func (e *Engine) stillShut(s *Conn) bool {
 		!s.dialer.Told && !s.dialer.Answered() && s.dialer.Waited(now) >= p.wait
 }
 
-// portClosed ends an attempt to connect to an address where nobody listens, or tells of it.
+// portClosed ends an attempt to connect to a closed port. One that persists goes on, and its owner
+// gets EventUnreachable once.
 func (e *Engine) portClosed(s *Conn) {
 	switch {
 	case !s.dialer.Persist:

@@ -92,8 +92,8 @@ func (p *paths) credits(mtu int) int {
 	return max(session.DefaultCredits, min(windowBytes/max(mtu, 1), limit))
 }
 
-// pathWatch is what is being found out of the packets that the path to a peer carries, for all
-// sessions with it. One session asks at a time, so that no two pings leave in one train.
+// pathWatch probes which packets the path to a peer carries. All sessions with the peer share it.
+// One session asks at a time, so that no two pings leave in one train.
 type pathWatch struct {
 	by    *Conn              // a session that suspects that its packets are too large; nil for none
 	probe *session.PathProbe // by which it asks
