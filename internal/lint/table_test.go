@@ -108,6 +108,7 @@ var table = []row{
 	{path: "internal/shmem", third: xsys, traits: mayUnsafe},
 	{path: "internal/poll", may: []string{"transport"}, third: xsys}, // for Wait
 	{path: "internal/ownfile"},
+	{path: "internal/recverr", may: []string{"transport"}, third: xsys},
 	{path: "internal/hugemem", may: []string{"internal/invariants", "internal/sys"}, third: xsys,
 		traits: mayUnsafe},
 	{path: "internal/sys", may: []string{"internal/invariants"}, third: xsys, traits: mayUnsafe},

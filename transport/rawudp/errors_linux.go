@@ -1,9 +1,9 @@
 package rawudp
 
 import (
-	"encoding/binary"
 	"net/netip"
 
+	"github.com/userspace-rpc/erpc/internal/recverr"
 	"github.com/userspace-rpc/erpc/transport"
 	"golang.org/x/sys/unix"
 )
@@ -16,10 +16,8 @@ type Heedful interface {
 	SocketFD() int
 }
 
-const (
-	maxHints   = 64 // hints that wait for Hints; more are dropped
-	errorsOnce = 64 // most errors that one call of errorQueue.read takes from the kernel
-)
+// errorsOnce is how many errors one call of errorQueue.read takes from the kernel at most.
+const errorsOnce = 64
 
 // errorQueue takes from the kernel what the network said about packets sent earlier (IP_RECVERR of
 // ip(7)).
@@ -28,20 +26,10 @@ type errorQueue struct {
 	poll  [1]unix.PollFd
 	scope uint32
 
-	hints [maxHints]storedHint
-	head  int // the first one
-	count int // of those from head on
-	lent  int // of those: what Hints has returned
+	hints recverr.Ring
 
 	control [256]byte
 	quoted  [transport.QuotedMax]byte
-}
-
-// storedHint is a Hint with its bytes.
-type storedHint struct {
-	hint transport.Hint
-	size int
-	mem  [transport.QuotedMax]byte
 }
 
 // init asks the kernel for errors. One that knows none keeps them for itself.
@@ -85,7 +73,7 @@ func (q *errorQueue) read() {
 
 // take turns the message that was read into a hint, if it says that nobody listens at a port.
 func (q *errorQueue) take(quoted, control []byte, from unix.Sockaddr) {
-	if q.count == maxHints || !unreachable(control) {
+	if !unreachable(control) {
 		return
 	}
 	var to netip.AddrPort
@@ -101,10 +89,9 @@ func (q *errorQueue) take(quoted, control []byte, from unix.Sockaddr) {
 	default:
 		return
 	}
-	h := &q.hints[(q.head+q.count)%maxHints]
-	h.hint = transport.Hint{Kind: transport.HintUnreachable, To: transport.AddrFrom(to, scope)}
-	h.size = copy(h.mem[:], quoted)
-	q.count++
+	q.hints.Add(transport.Hint{
+		Kind: transport.HintUnreachable, To: transport.AddrFrom(to, scope),
+	}, quoted)
 }
 
 // unreachable reports whether control messages have the error "port unreachable".
@@ -114,14 +101,8 @@ func unreachable(control []byte) bool {
 		return false
 	}
 	for _, m := range list {
-		h := m.Header
-		if (h.Level == unix.SOL_IP && h.Type == unix.IP_RECVERR ||
-			h.Level == unix.SOL_IPV6 && h.Type == unix.IPV6_RECVERR) && len(m.Data) >= 16 {
-			// struct sock_extended_err: errno, origin, type, code. RFC 792; RFC 4443, section 3.1.
-			what := [3]uint8(m.Data[4:7])
-			return binary.NativeEndian.Uint32(m.Data) != 0 &&
-				(what == [3]uint8{unix.SO_EE_ORIGIN_ICMP, 3, 3} ||
-					what == [3]uint8{unix.SO_EE_ORIGIN_ICMP6, 1, 4})
+		if e, ok := recverr.Parse(m.Header.Level, m.Header.Type, m.Data); ok {
+			return e.Errno != 0 && recverr.PortUnreachable(&e)
 		}
 	}
 	return false
@@ -129,15 +110,4 @@ func unreachable(control []byte) bool {
 
 // Hints returns what the network has said, see transport.Transport: that nobody listens at a port,
 // if the device is Heedful.
-func (c *Conn) Hints(hints []transport.Hint) int {
-	q := &c.errors
-	q.head = (q.head + q.lent) % maxHints
-	q.count -= q.lent
-	q.lent = min(len(hints), q.count)
-	for i := range q.lent {
-		h := &q.hints[(q.head+i)%maxHints]
-		hints[i] = h.hint
-		hints[i].Quoted = h.mem[:h.size:h.size]
-	}
-	return q.lent
-}
+func (c *Conn) Hints(hints []transport.Hint) int { return c.errors.hints.Drain(hints) }

@@ -9,6 +9,7 @@ import (
 	"sync/atomic"
 	"testing"
 
+	"github.com/userspace-rpc/erpc/internal/recverr"
 	"github.com/userspace-rpc/erpc/transport"
 	"golang.org/x/sys/unix"
 )
@@ -120,16 +121,16 @@ func TestManyHints(t *testing.T) {
 	if n := c.Hints(first); n != 4 {
 		t.Fatalf("%d hints", n)
 	}
-	send(10, maxHints) // six fewer than that find room
+	send(10, recverr.MaxHints) // six fewer than that find room
 	for i, h := range first {
 		if len(h.Quoted) != 1 || int(h.Quoted[0]) != i {
 			t.Errorf("hint %d quotes %v later", i, h.Quoted)
 		}
 	}
-	rest := make([]transport.Hint, 2*maxHints)
+	rest := make([]transport.Hint, 2*recverr.MaxHints)
 	n := c.Hints(rest)
-	if n != maxHints-4 {
-		t.Errorf("%d hints in the rest of a store of %d", n, maxHints)
+	if n != recverr.MaxHints-4 {
+		t.Errorf("%d hints in the rest of a store of %d", n, recverr.MaxHints)
 	}
 	for i, h := range rest[:n] {
 		if int(h.Quoted[0]) != 4+i {

@@ -269,7 +269,7 @@ func (c *kernelConn) softErrors() uint64 {
 }
 
 func (c *kernelConn) Hints(hints []transport.Hint) int {
-	n := c.errors.drain(hints)
+	n := c.errors.hints.Drain(hints)
 	if c.out != nil {
 		n += c.out.drain(hints[n:])
 	}

@@ -285,7 +285,7 @@ func (s *outlets) stats(to *transport.Stats, freed bool) {
 // drain adds hints of the outlets.
 func (s *outlets) drain(hints []transport.Hint) (n int) {
 	for _, o := range s.all {
-		n += o.errors.drain(hints[n:])
+		n += o.errors.hints.Drain(hints[n:])
 	}
 	return n
 }
