@@ -36,6 +36,9 @@ func bare() bool { return *which == "" && *only == "" }
 
 // selected are the cells that the flags ask for.
 func selected(t *testing.T) (cells []cell) {
+	if *rounds < 1 {
+		t.Fatalf("-failures.rounds=%d: want 1 at least", *rounds)
+	}
 	all, _ := allCells()
 	list := map[string][]cell{"": some, "pairs": allPairs(all), "all": all}[*which]
 	if list == nil {
@@ -118,7 +121,7 @@ func (m *matrix) measure(t *testing.T, c cell) {
 // measure makes a row's rounds, or ends the test.
 func (r *row) measure(t *testing.T, c cell, library string, keep bool) {
 	r.Broken = []string{"skipped, or did not run to its end"}
-	for range max(1, *rounds) {
+	for range *rounds {
 		s, err := measure(t, c, library, keep)
 		for again := 0; again < 2 && err == nil && s.busy() && !bare(); again++ {
 			t.Logf("again, the machine is busy: %v, overslept by %v", s, s.Gap)
