@@ -68,3 +68,20 @@ func TestSharedLoopsForget(t *testing.T) {
 		p.mu.Unlock()
 	}
 }
+
+// TestSharedLoopsCrowd: Clients are on as many Loops as there are processors, until each has a
+// thousand. Then there are more, so that all have sessions.
+func TestSharedLoopsCrowd(t *testing.T) {
+	p := &sharedLoops{linger: time.Hour, loops: map[loopSort][]*sharedLoop{}}
+	full := loopCrowd * runtime.GOMAXPROCS(0)
+	for n := range full + 1 {
+		p.join(loopSort{kind: "k"}, &Config{})
+		want := min(n+1, runtime.GOMAXPROCS(0))
+		if n == full {
+			want++
+		}
+		if got := len(p.loops[loopSort{kind: "k"}]); got != want {
+			t.Fatalf("%d Loops for %d Clients, want %d", got, n+1, want)
+		}
+	}
+}
