@@ -97,6 +97,10 @@ func (r *Rpc) pass() (int, error) {
 		r.settle()
 	}
 	r.doDue()
+	if e.Out.Hungry() {
+		e.Out.Feed(e.Now())
+		r.settle()
+	}
 	if len(e.Out.Tx) > 0 {
 		return work, r.transmit()
 	}

@@ -41,6 +41,7 @@ func exchange(r *rig, op Op, respSize int) {
 				}
 			}
 		}
+		r.cout.Feed(r.now)
 		r.sout.Reset()
 		r.now += 1000
 	}

@@ -60,7 +60,8 @@ func TestEndFlushesQueuedRequest(t *testing.T) {
 		}
 		r.takeClient()
 		cr := wire.Header{Type: wire.TypeCR, ReqType: 1, ReqNum: 8}
-		r.cl.OnCR(&cr, &Arrival{}, r.cout) // queues packet 1
+		r.cl.OnCR(&cr, &Arrival{}, r.cout)
+		r.cout.Feed(0) // queues packet 1
 		if ks := kinds(r.cout); !slices.Equal(ks, []EventKind{EventProgress}) {
 			t.Fatalf("%s: outcomes %v", kind, ks)
 		}

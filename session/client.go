@@ -80,6 +80,7 @@ type Client struct {
 	slots   []clientSlot
 	free    []uint8 // free slots, a stack; the top was used last and is warm
 	stalled slotLine
+	hungry  bool          // Out.Feed hands out its credits
 	sampled monotime.Time // when the packet was sent that gave the last RTT
 	latest  monotime.Time // when the latest packet was sent that has been answered
 	credits int
@@ -263,6 +264,21 @@ func (c *Client) kick(i uint8, now monotime.Time, out *Out) {
 	c.pump(now, out)
 }
 
+// gather is kick for an answer: credits that come back one by one go out together, when they are as
+// many as one return may stand for, or when the packets at hand are taken.
+func (c *Client) gather(i uint8, now monotime.Time, out *Out) {
+	if s := &c.slots[i]; !s.stalled && s.numTx < s.total() {
+		s.stalled = true
+		c.lineUp(i)
+	}
+	if c.credits >= int(c.together()) {
+		c.pump(now, out)
+	} else if !c.hungry && c.stalled.n > 0 {
+		c.hungry = true
+		out.hungry = append(out.hungry, c)
+	}
+}
+
 // pump gives credits to waiting slots in turn, one packet each, so that a large
 // request does not keep small ones waiting, and as fast as congestion control allows.
 func (c *Client) pump(now monotime.Time, out *Out) {
@@ -284,6 +300,9 @@ func (c *Client) pump(now monotime.Time, out *Out) {
 		}
 		c.stepOut()
 		c.sendNext(s, n, now, out)
+		for left := c.together() - 1; left > 0 && c.credits > 0 && s.numTx < s.numReq; left-- {
+			c.sendNext(s, 1, now, out)
+		}
 		if s.numTx < s.total() {
 			s.stalled = true
 			c.lineUp(i)
@@ -304,10 +323,10 @@ func (c *Client) elicits(s *clientSlot, k uint32) int {
 // nothing is paced or was lost. 0 means to wait: the credits of answers that are on the way allow a
 // larger one.
 func (c *Client) rfrSize(s *clientSlot) uint32 {
-	if c.pace.gated || s.numTx < s.highTx {
+	if s.numTx < s.highTx {
 		return 1
 	}
-	want := min(uint32(c.stride), s.total()-s.numTx)
+	want := min(uint32(c.together()), s.total()-s.numTx)
 	if n := min(want, uint32(c.credits)); n == want || s.numTx == s.numRx || c.stalled.n > 1 {
 		return n
 	}
@@ -318,7 +337,7 @@ func (c *Client) rfrSize(s *clientSlot) uint32 {
 // needs one if it is the last that can have any, if others gathered, if it may be lost, and
 // while the rate follows the CRs.
 func (c *Client) skipCR(s *clientSlot, k uint32) bool {
-	if k+2 < s.numReq && c.quiet+1 < c.stride && k >= s.highTx && !c.pace.gated {
+	if k+2 < s.numReq && c.quiet+1 < c.together() && k >= s.highTx {
 		s.quiet++
 		c.quiet++
 		return true
@@ -358,7 +377,9 @@ func (c *Client) sendNext(s *clientSlot, n uint32, now monotime.Time, out *Out) 
 		h.Type, h.MsgSize = wire.TypeRFR, n-1
 		c.sendControl(out, &h)
 		if c.pace.gated {
-			c.pace.charge(c.elicits(s, k)) // n is 1
+			for j := range n {
+				c.pace.charge(c.elicits(s, k+j))
+			}
 		}
 	}
 	if k < s.highTx {

@@ -82,10 +82,14 @@
 // # Fewer control packets
 //
 // The client decides which request packets get a CR (all but those with the quiet flag), and how
-// many response packets an RFR asks for. Less than a stride of credits, over all slots, is ever
-// spent on packets for which no CR was asked yet, so nothing can wait for ever. While a session is
-// paced every packet gets its CR, since the rate follows them. Packets that are sent again get one
-// too.
+// many response packets an RFR asks for: a stride of them at most, and while the session is paced
+// as many as the rate limiter lets leave together. Less than a stride of credits, over all slots,
+// is ever spent on packets for which no CR was asked yet, so nothing can wait for ever. Packets that
+// are sent again get one too.
+//
+// Credits that come back are handed out to the waiting requests in turn, a stride to each, as soon as
+// there is a stride of them, or when all packets of a burst are taken ([Out.Feed]). One by one, as
+// they come, each would be a packet that asks for an answer of its own.
 //
 // # Loss
 //

@@ -32,13 +32,14 @@ type Out struct {
 	// Bundled counts the packets in bundles since the start.
 	Bundled uint64
 
-	last    int32    // place in Tx of the packet queued last
-	at      int32    // where in it that begins
-	held    []heldTx // answers in Tx whose hold time may have to grow
-	batch   uint64   // number of those that are queued between two calls of Finish, from 1
-	links   []*Link  // those with bundles of this batch
-	sums    []int32  // places in Tx of bundles whose checksum is missing
-	kept    int      // packets in Tx of batches before, which could not be sent
+	hungry  []*Client // whose credits came back
+	last    int32     // place in Tx of the packet queued last
+	at      int32     // where in it that begins
+	held    []heldTx  // answers in Tx whose hold time may have to grow
+	batch   uint64    // number of those that are queued between two calls of Finish, from 1
+	links   []*Link   // those with bundles of this batch
+	sums    []int32   // places in Tx of bundles whose checksum is missing
+	kept    int       // packets in Tx of batches before, which could not be sent
 	trains  trains
 	bundles []byte // memory of the bundles of this batch
 	filled  int    // of it
@@ -66,6 +67,21 @@ const (
 func NewOut(batch int, lends bool) *Out {
 	return &Out{Tx: make([]Tx, 0, batch), mem: make([]byte, outMemory), lends: lends, gen: 1, batch: 1}
 }
+
+// Feed hands out the credits that came back since the last time.
+func (o *Out) Feed(now monotime.Time) {
+	for _, c := range o.hungry {
+		c.hungry = false
+		if c.stalled.n > 0 {
+			c.pump(now, o)
+		}
+	}
+	clear(o.hungry)
+	o.hungry = o.hungry[:0]
+}
+
+// Hungry reports whether Feed has something to do.
+func (o *Out) Hungry() bool { return len(o.hungry) > 0 }
 
 // Reset forgets all packets, which the transport has taken or which are given up.
 func (o *Out) Reset() {

@@ -46,6 +46,7 @@ type pacer struct {
 	answered int           // bytes of answers since then
 	slow     bool          // below link rate
 	gated    bool          // packets wait for their time
+	together uint8         // while gated: packets of the largest size that Slack covers; at least 1
 	waiting  bool          // the owner was asked to call Release
 	late     bool          // inside Release: time lost by coming late is made up for
 }
@@ -58,7 +59,7 @@ func newPacer(cfg *Pacing) pacer {
 		if cfg.NoRateBypass {
 			p.bypass = -1
 		}
-		p.gated = cfg.NoPacingBypass
+		p.gated, p.together = cfg.NoPacingBypass, 1
 		p.perByte = perByte(cfg.LinkRate)
 	}
 	return p
@@ -175,24 +176,39 @@ func (c *Client) control(now monotime.Time, rtt time.Duration, bytes int, ce boo
 	if p.limit = bypass; !p.cfg.NoRateBypass {
 		p.bypass = bypass
 	}
-	p.setRate(rate)
+	c.setRate(rate)
 }
 
-// timeout is called when an RTO passes without an answer.
-func (p *pacer) timeout(now monotime.Time) {
+// slowDown tells the controller that an RTO has passed without an answer.
+func (c *Client) slowDown(now monotime.Time) {
+	p := &c.pace
 	if p.cfg == nil {
 		return
 	}
 	if p.ctl == nil {
 		p.ctl = p.cfg.Algorithm.New(p.cfg.LinkRate)
 	}
-	p.setRate(p.ctl.OnTimeout(now))
+	c.setRate(p.ctl.OnTimeout(now))
 }
 
-func (p *pacer) setRate(rate float64) {
+func (c *Client) setRate(rate float64) {
+	p := &c.pace
 	p.slow = rate < p.cfg.LinkRate
 	p.gated = p.slow || p.cfg.NoPacingBypass
 	p.perByte = perByte(rate)
+	p.together = 1
+	if !p.cfg.NoPacingBypass {
+		packet := float64(c.full+wire.HeaderSize+wireOverhead) * 1e9 / rate // ns
+		p.together = uint8(max(1, min(float64(p.cfg.Slack)/packet, float64(c.stride))))
+	}
+}
+
+// together returns how many packets in a row may leave without a look at the rate, or at others.
+func (c *Client) together() uint8 {
+	if c.pace.gated {
+		return c.pace.together
+	}
+	return c.stride
 }
 
 const (

@@ -36,7 +36,7 @@ func (c *Client) progress(i uint8, h *wire.Header, in *Arrival, n int, out *Out)
 	if ref&Marked != 0 && h.Type == wire.TypeResp && h.PktNum+1 == s.numReq {
 		out.add(EventAnswered).Ref = ref
 	}
-	c.kick(i, in.Now, out)
+	c.gather(i, in.Now, out)
 	ev := out.add(EventProgress)
 	ev.Ref, ev.RTT = ref, rtt
 }
@@ -343,7 +343,7 @@ func (c *Client) timedOut(i uint8, now monotime.Time, out *Out) bool {
 	// One timeout may be a peer that does not get to run, and one without the response
 	// alone may be a slow handler.
 	if s.retries >= 2 && s.numRx != s.numReq-1 && c.backoff.told.another(since, now) {
-		c.pace.timeout(now)
+		c.slowDown(now)
 	}
 	c.rollback(i, now, out)
 	return true

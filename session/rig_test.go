@@ -198,6 +198,7 @@ func creditsOf(p dgram) int {
 // takeClient acts on the client's outcomes, sends its packets, and returns the last outcome of
 // a request.
 func (r *rig) takeClient() (last Event) {
+	r.cout.Feed(r.now)
 	r.flushC = false
 	for ev := r.cout.Next(); ev != nil; ev = r.cout.Next() {
 		if ev.Kind == EventFlush {
