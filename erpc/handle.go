@@ -110,15 +110,23 @@ func (r ReqHandle) Respond(buf *MsgBuffer) error {
 	if !r.s.half.Handling(r.slot(), r.reqNum) {
 		return ErrResponded
 	}
-	if err := r.s.respond(r.slot(), buf); err != nil {
+	if err := r.s.respond(r.slot(), buf, buf.Size()); err != nil {
 		return engine.OwnError(err)
 	}
 	return nil
 }
 
 // RespondBytes answers with a copy of b. If b is too large or there is no memory
-// both the client and the caller get that as their error.
+// both the client and the caller get that as their error. Where b is the beginning of a large
+// request, as of Data, there is no copy: the request becomes the response.
 func (r ReqHandle) RespondBytes(b []byte) error {
+	var err error
+	if len(b) >= largeMessage && r.begins(b) {
+		if err = r.respondRequest(len(b)); err != nil && err != ErrResponded {
+			_ = r.fail(reasonOf(err), refusalOf(err))
+		}
+		return err
+	}
 	buf, err := r.Alloc(len(b))
 	if err != nil {
 		if err != ErrResponded {
@@ -134,6 +142,20 @@ func (r ReqHandle) RespondBytes(b []byte) error {
 		buf.Free()
 	}
 	return err
+}
+
+// begins reports whether b is the beginning of the request.
+func (r ReqHandle) begins(b []byte) bool {
+	data := r.Data()
+	return len(b) <= len(data) && &b[0] == &data[0]
+}
+
+// respondRequest answers with the first n bytes of the request, which lie in a buffer.
+func (r ReqHandle) respondRequest(n int) error {
+	if r.job != nil {
+		return r.job.respondRequest(r, n)
+	}
+	return engine.OwnError(r.s.respond(r.slot(), nil, n))
 }
 
 // RespondError answers with an error. The client gets the Code, Text and Details of an *Error, also
@@ -215,11 +237,16 @@ func (r ReqHandle) tooLate() (why Reason, text string) {
 	return ReasonNone, ""
 }
 
-// respond answers the request in slot with buf.
-func (s *serverEnd) respond(slot uint8, buf *MsgBuffer) error {
-	r, n := s.rpc, buf.Size()
+// respond answers the request in slot with the n bytes of buf, or with its own first ones if buf is
+// nil.
+func (s *serverEnd) respond(slot uint8, buf *MsgBuffer, n int) (err error) {
+	r := s.rpc
 	now := r.engine.Now()
-	err := s.half.Respond(slot, buf, now, r.engine.Out)
+	if buf != nil {
+		err = s.half.Respond(slot, buf, now, r.engine.Out)
+	} else {
+		err = s.half.RespondRequest(slot, n, now, r.engine.Out)
+	}
 	if r.meter != nil && err == nil {
 		req := s.half.Served(slot)
 		if !r.meter.answers.runs.more(0, stampOf(req.At, req.ReqType), req.Size, n) {

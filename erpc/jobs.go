@@ -178,6 +178,22 @@ func (j *job) respond(r ReqHandle, buf *MsgBuffer) error {
 	return nil
 }
 
+// respondRequest answers with the first n bytes of the request itself.
+func (j *job) respondRequest(r ReqHandle, n int) error {
+	if !j.claim(r.gen()) {
+		return ErrResponded
+	}
+	if err := j.req.Resize(n); err != nil {
+		j.state.Store(uint64(r.gen()) << 1)
+		return engine.OwnError(err)
+	}
+	j.learn(0)
+	j.resp = j.req
+	j.stop(r)
+	r.Rpc().post(command{job: j})
+	return nil
+}
+
 func (j *job) respondError(r ReqHandle, f *wire.Error) error {
 	if !j.claim(r.gen()) {
 		return ErrResponded
@@ -314,6 +330,11 @@ func (r *Rpc) finishJob(j *job) {
 	if j.made|j.refused|int(j.kept)|j.most != 0 || j.ventured {
 		r.tally(j)
 	}
+	q, n := j.quota, j.req.Footprint()
+	if j.resp == j.req { // it counts for the response from now on
+		q.Release(n)
+		j.req, n = nil, 0
+	}
 	if h.s.conn.Open() && h.s.half.Handling(h.slot(), h.reqNum) {
 		if j.resp == nil {
 			_ = h.s.respondError(h.slot(), h.reqNum, &j.fault)
@@ -324,8 +345,9 @@ func (r *Rpc) finishJob(j *job) {
 	} else if j.resp != nil {
 		j.resp.Free()
 	}
-	q, n := j.quota, j.req.Footprint()
-	j.req.Free()
+	if j.req != nil {
+		j.req.Free()
+	}
 	if jobs := h.s.jobs; jobs[h.slot()] == j {
 		jobs[h.slot()] = nil
 	}

@@ -22,7 +22,8 @@ type Config struct {
 	// Hugepages asks for hugepages, as far as some are free.
 	Hugepages bool
 	// Register, if not nil, is called with every piece of memory before its first use
-	// and returns the key that Buffer.Key then reports. Its error ends the Alloc.
+	// and returns the key that Buffer.Key then reports. Its error ends the Alloc. Memory with the key
+	// 0 may move and grow without a word; see Pool.Grow.
 	Register func(mem []byte) (key uint32, err error)
 	// Unregister is told before the memory is given back. It goes with Register.
 	// Both are called inside calls of the pool and must not call it.
@@ -189,6 +190,27 @@ func (p *Pool) Footprint(n int) int {
 		return 0
 	}
 	return int(p.classes[p.classOf(n)%maxClasses].chunk)
+}
+
+// Grow makes a buffer of the pool one that Alloc(n) could have given, with the same message in it,
+// and reports true if that needs no copy: the system moves the memory of large buffers. Slices of
+// the old memory must not be used any more. Else it reports false, and nothing has changed.
+func (p *Pool) Grow(b *Buffer, n int) bool {
+	if p.cfg.Shared {
+		p.mu.Lock()
+		defer p.mu.Unlock()
+	}
+	if n < b.size || n > p.max {
+		return false
+	}
+	c := &p.classes[p.classOf(n)%maxClasses]
+	old := &p.classes[b.class%maxClasses]
+	if !old.large || c == old || !p.store.grow(b, c) {
+		return false
+	}
+	old.inUse--
+	c.inUse++
+	return true
 }
 
 // Shrink returns a buffer of size n, which is not more than fits in b: a smaller one in place of b
@@ -419,6 +441,24 @@ func (s *store) large(c *class) (*Buffer, error) {
 	b := new(Buffer)
 	s.bind(b, c, r, 0)
 	return b, nil
+}
+
+// grow makes the region of the large buffer b one for class c, and b the buffer of that.
+func (s *store) grow(b *Buffer, c *class) bool {
+	r, size := b.region, pages(int(c.chunk))
+	more := size - len(r.mem)
+	if r.huge || r.key != 0 || more <= 0 || !s.room(more) { // who registered it knows where it is
+		return false
+	}
+	mem, ok := hugemem.Grow(r.mem, size)
+	if !ok {
+		s.pool.cfg.Budget.Give(more)
+		return false
+	}
+	r.mem = mem
+	s.reserved.Add(int64(more))
+	s.bind(b, c, r, 0)
+	return true
 }
 
 // keep takes a freed large buffer and unmaps the oldest ones beyond the bound.

@@ -1,6 +1,7 @@
 package msgbuf
 
 import (
+	"runtime"
 	"slices"
 	"testing"
 
@@ -245,4 +246,63 @@ func TestChunkNeed(t *testing.T) {
 			t.Errorf("%d bytes of data need %d, want %d", n, got, want)
 		}
 	}
+}
+
+// TestGrow: a large buffer grows where it is, with what is in it, and counts as what it is then.
+func TestGrow(t *testing.T) {
+	if runtime.GOOS != "linux" {
+		t.Skip("the system cannot move mapped memory")
+	}
+	skipIfRenewed(t)
+	p := newPool(t, Config{Limit: 16 << 20})
+	b := alloc(t, p, 2<<20)
+	for i := range b.Data() {
+		b.Data()[i] = byte(i / 4096)
+	}
+	if !p.Grow(b, 8<<20) || b.MaxSize() < 8<<20 || b.Size() != 2<<20 {
+		t.Fatalf("grown to %d, %d bytes of data", b.MaxSize(), b.Size())
+	}
+	for i, x := range b.Data() {
+		if x != byte(i/4096) {
+			t.Fatalf("byte %d is %d", i, x)
+		}
+	}
+	if p.Reserved() != int64(b.Footprint()) || b.Footprint() != p.Footprint(8<<20) {
+		t.Errorf("%d bytes reserved for a buffer of %d", p.Reserved(), b.Footprint())
+	}
+	if err := b.Resize(8 << 20); err != nil {
+		t.Fatal(err)
+	}
+	head, data := b.Packet(b.Packets(1000)-1, 1000)
+	clear(head)
+	clear(data)
+	for what, n := range map[string]int{"the limit": 32 << 20, "less": 1 << 20, "as much": 8 << 20} {
+		if was := b.Footprint(); p.Grow(b, n) || b.Footprint() != was {
+			t.Errorf("%s: has grown", what)
+		}
+	}
+	b.Free()
+	if again := alloc(t, p, 8<<20); p.Stats().Regions != 1 {
+		t.Error("the buffer is not used again")
+	} else {
+		again.Free()
+	}
+	small := alloc(t, p, 1000)
+	if p.Grow(small, 8<<20) {
+		t.Error("a part of a region has grown")
+	}
+	small.Free()
+	closePool(t, p)
+}
+
+// TestGrowRegistered: memory that a device knows stays where it is.
+func TestGrowRegistered(t *testing.T) {
+	reg := &registry{t: t, live: map[uint32][]byte{}}
+	p := newPool(t, Config{Register: reg.register, Unregister: reg.unregister})
+	b := alloc(t, p, 2<<20)
+	if p.Grow(b, 4<<20) {
+		t.Error("it was moved")
+	}
+	b.Free()
+	closePool(t, p)
 }

@@ -785,7 +785,7 @@ func (c *Client) scanQuiet(i uint8, now monotime.Time, out *Out) (retries uint8)
 	return g.tries
 }
 
-// ack tells the server that its late answer is here.
+// ack tells the server that its late answer, or all of a large one, is here.
 func (c *Client) ack(h *wire.Header, out *Out) {
 	c.sendControl(out, &wire.Header{
 		Type: wire.TypeAck, ReqType: c.requestType(h), ReqNum: h.ReqNum, PktNum: h.PktNum,

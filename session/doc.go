@@ -25,10 +25,10 @@
 //
 // # Who owns what
 //
-// A request's two buffers belong to the session from Client.Start until the event
-// (or the error) that ends the request. A response buffer belongs to the server
-// half from Server.Respond until the next request uses the slot. Buffers that the
-// session owns are in the state msgbuf.OwnerLibrary.
+// A request's two buffers belong to the session from Client.Start until the event (or the error)
+// that ends the request. A response buffer belongs to the server half from Server.Respond until the
+// next request uses the slot, or until the client acknowledges the last packet of a large response.
+// Buffers that the session owns are in the state msgbuf.OwnerLibrary.
 //
 // A packet in Out refers to these buffers. In the common case a buffer is out of
 // all queues when its request ends, because the answer proves it was sent. After a
@@ -84,12 +84,12 @@
 // The client decides which request packets get a CR (all but those with the quiet flag), and how
 // many response packets an RFR asks for: a stride of them at most, and while the session is paced
 // as many as the rate limiter lets leave together. Less than a stride of credits, over all slots,
-// is ever spent on packets for which no CR was asked yet, so nothing can wait for ever. Packets that
-// are sent again get one too.
+// is ever spent on packets for which no CR was asked yet, so nothing can wait for ever. Packets
+// that are sent again get one too.
 //
-// Credits that come back are handed out to the waiting requests in turn, a stride to each, as soon as
-// there is a stride of them, or when all packets of a burst are taken ([Out.Feed]). One by one, as
-// they come, each would be a packet that asks for an answer of its own.
+// Credits that come back are handed out to the waiting requests in turn, a stride to each, as soon
+// as there is a stride of them, or when all packets of a burst are taken ([Out.Feed]). One by one,
+// as they come, each would be a packet that asks for an answer of its own.
 //
 // # Loss
 //

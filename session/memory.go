@@ -295,7 +295,7 @@ func (s *Server) grow(sl *serverSlot, end int, now monotime.Time) (why Refusal) 
 		if buf, why = s.request(sl, n, end); buf == nil {
 			continue
 		}
-		if old := sl.req; old != nil {
+		if old := sl.req; old != nil && old != buf {
 			copy(buf.Bytes(), old.Bytes())
 			s.uncharge(old.Footprint())
 			old.Free()
@@ -319,8 +319,11 @@ func (s *Server) request(sl *serverSlot, n, end int) (*msgbuf.Buffer, Refusal) {
 		}
 		before, x.ahead = x.ahead, ahead
 	}
-	why := s.charge(bytes)
+	why := s.growInPlace(sl, n, bytes)
 	if why == Granted {
+		return sl.req, Granted
+	}
+	if why = s.charge(bytes); why == Granted {
 		if buf, err := s.pool.Alloc(n); err == nil {
 			buf.SetSize(min(int(sl.msgSize), buf.MaxSize()))
 			return buf, Granted
@@ -333,6 +336,25 @@ func (s *Server) request(sl *serverSlot, n, end int) (*msgbuf.Buffer, Refusal) {
 		x.ahead = before
 	}
 	return nil, why
+}
+
+// growInPlace makes the buffer of the slot's request one for n bytes, which takes so many bytes of
+// memory, if its memory need not be copied for that.
+func (s *Server) growInPlace(sl *serverSlot, n, bytes int) Refusal {
+	if sl.req == nil {
+		return NoMemory
+	}
+	more := bytes - sl.req.Footprint()
+	why := s.charge(more)
+	switch {
+	case why != Granted:
+		return why
+	case !s.pool.Grow(sl.req, n):
+		s.uncharge(more)
+		return NoMemory
+	}
+	sl.req.SetSize(min(int(sl.msgSize), sl.req.MaxSize()))
+	return Granted
 }
 
 // dropRequest frees what the slot has of its request, ends the wait for its client, and stops
@@ -397,17 +419,26 @@ func (s *Server) refuseFor(sl *serverSlot, why Refusal, now monotime.Time, out *
 // giveUp frees what the slot holds, which nobody has asked for. A client that still asks gets an
 // error.
 func (s *Server) giveUp(sl *serverSlot, out *Out) {
-	ran := sl.state == stateResponded
-	if !ran {
-		s.stats.StaleRequests++
-		sl.why = RequestStale
-		s.freeRequest(sl)
-	} else {
+	if sl.state == stateResponded {
 		s.stats.StaleResponses++
-		sl.why = ResponseGone
-		s.clear(sl, out)
+		s.forgetResponse(sl, out)
+		return
 	}
-	sl.state, sl.isError = stateResponded, true
+	s.stats.StaleRequests++
+	s.freeRequest(sl)
+	s.answerGone(sl, RequestStale, false)
+}
+
+// forgetResponse frees the slot's response. Who asks again gets an error.
+func (s *Server) forgetResponse(sl *serverSlot, out *Out) {
+	s.clear(sl, out)
+	s.answerGone(sl, ResponseGone, true)
+}
+
+// answerGone makes the slot's answer an error that says why there is no other any more, and whether
+// the handler has run.
+func (s *Server) answerGone(sl *serverSlot, why Refusal, ran bool) {
+	sl.why, sl.state, sl.isError = why, stateResponded, true
 	sl.code, sl.status, sl.ran = wire.CodeExhausted, wire.CodeExhausted.Status(), ran
 }
 

@@ -405,3 +405,65 @@ func TestExpireBehind(t *testing.T) {
 	}
 	g.close()
 }
+
+// TestLargeAnswerIsNotKept: the server keeps an answer for its client, which may ask again, until
+// the slot's next request; a large one only until the client has it.
+func TestLargeAnswerIsNotKept(t *testing.T) {
+	p := rigParams
+	p.MaxMessage = 2 << 20
+	for size, kept := range map[int]bool{ackSize - 1: true, ackSize: false} {
+		r := newRig(t, p, Timing{}, 0, msgbuf.Config{})
+		r.open(0)
+		op := r.op(1, 100, size)
+		if err := r.cl.Start(op, 0, 0, r.cout); err != nil {
+			t.Fatal(err)
+		}
+		r.takeClient()
+		r.pump(func(uint8) int { return size })
+		if got := r.sv.slots[0].resp != nil; len(r.ended) != 1 || got != kept {
+			t.Fatalf("%d bytes: %d requests ended, the answer is kept: %v", size, len(r.ended), got)
+		}
+		giveBack(op)
+		r.noLeak()
+	}
+}
+
+// TestAckOfPart: only the word that the last packet has come gives an answer up, and only once it
+// is there. After it who asks again gets an error that says that the handler ran.
+func TestAckOfPart(t *testing.T) {
+	r := newRig(t, rigParams, Timing{}, 0, msgbuf.Config{})
+	r.open(0)
+	op := r.op(1, 100, 5000)
+	if err := r.cl.Start(op, 0, 0, r.cout); err != nil {
+		t.Fatal(err)
+	}
+	r.takeClient()
+	ev := r.toServer(r.c2s[0])
+	ack := func(pkt uint32) {
+		h := wire.Header{Type: wire.TypeAck, ReqType: 1, ReqNum: 8, PktNum: pkt}
+		r.sv.OnAck(&h, r.arrival(), r.sout)
+		r.takeServer()
+	}
+	ack(0) // the handler is at work
+	ack(4)
+	if err := r.respond(ev.Slot, 5000); err != nil {
+		t.Fatal(err)
+	}
+	for _, pkt := range []uint32{0, 3, 5, wire.MaxPackets} {
+		if ack(pkt); r.sv.slots[0].resp == nil {
+			t.Fatalf("the word that packet %d has come gave the answer up", pkt)
+		}
+	}
+	ack(4)
+	ack(4)
+	if sl := &r.sv.slots[0]; sl.resp != nil {
+		t.Error("the answer is kept")
+	}
+	r.s2c = nil
+	h := wire.Header{Type: wire.TypeRFR, ReqType: 1, ReqNum: 8, PktNum: 3}
+	r.sv.OnRFR(&h, r.arrival(), r.sout)
+	r.takeServer()
+	if len(r.s2c) != 1 || r.s2c[0].header().Type != wire.TypeErr || !r.sv.slots[0].ran {
+		t.Errorf("who asks again gets %d packets", len(r.s2c))
+	}
+}

@@ -85,6 +85,9 @@ func (c *Client) OnResp(h *wire.Header, data []byte, in *Arrival, out *Out) {
 		return
 	}
 	ref, resp := s.op.Ref, s.op.Resp
+	if h.MsgSize >= ackSize {
+		c.ack(h, out)
+	}
 	rtt := c.received(s, h, in.Now)
 	c.learn(in, rtt, wire.HeaderSize+len(data), h)
 	s.ownsResp = false
@@ -95,6 +98,10 @@ func (c *Client) OnResp(h *wire.Header, data []byte, in *Arrival, out *Out) {
 	ev := out.add(EventDone)
 	ev.Ref, ev.RTT, ev.Resp = ref, rtt, resp
 }
+
+// ackSize is the least size in bytes of a response whose last packet is acknowledged, so that the
+// server need not keep it until the slot's next request comes.
+const ackSize = 1 << 20
 
 // firstResp learns the response's size from its packet 0. It returns false if the response
 // cannot be taken, which ends the request.

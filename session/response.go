@@ -185,6 +185,24 @@ func (s *Server) Respond(slot uint8, buf *msgbuf.Buffer, now monotime.Time, out 
 	return nil
 }
 
+// RespondRequest answers the slot's request, of several packets, with its first n bytes, as Respond
+// does. Other requests, and larger n, are ErrNotHandling.
+func (s *Server) RespondRequest(slot uint8, n int, now monotime.Time, out *Out) error {
+	sl := &s.slots[slot]
+	buf := sl.req
+	if sl.state != stateHandling || buf == nil || n > buf.Size() {
+		return ErrNotHandling
+	}
+	sl.req = nil
+	s.uncharge(buf.Footprint()) // it counts as the response from now on
+	buf.SetSize(n)
+	err := s.Respond(slot, buf, now, out)
+	if err != nil {
+		buf.Free()
+	}
+	return err
+}
+
 // RespondError answers the slot's request with an error of its handler.
 func (s *Server) RespondError(slot uint8, e *wire.Error, now monotime.Time, out *Out) error {
 	sl := &s.slots[slot]

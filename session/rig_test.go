@@ -348,7 +348,7 @@ func (r *rig) toServer(p dgram) Event {
 	case wire.TypeCancel:
 		r.sv.OnCancel(&h, r.arrival(), r.sout)
 	case wire.TypeAck:
-		r.sv.OnAck(&h, r.arrival())
+		r.sv.OnAck(&h, r.arrival(), r.sout)
 	}
 	return r.takeServer()
 }

@@ -613,9 +613,15 @@ func (s *Server) Repeat(now monotime.Time, out *Out) (left int) {
 	return s.lates
 }
 
-// OnAck takes the client's word that a late answer has come.
-func (s *Server) OnAck(h *wire.Header, in *Arrival) {
+// OnAck takes the client's word that a late answer has come, or the last packet of a response of
+// several: that is not kept any more.
+func (s *Server) OnAck(h *wire.Header, in *Arrival, out *Out) {
 	sl := &s.slots[h.ReqNum&uint64(len(s.slots)-1)]
+	if h.ReqNum == sl.reqNum && sl.resp != nil && !sl.isError && sl.numResp > 1 &&
+		h.PktNum == sl.numReq+sl.numResp-2 {
+		s.forgetResponse(sl, out)
+		return
+	}
 	if h.ReqNum != sl.reqNum || !sl.late {
 		s.stats.DropPast++
 		return

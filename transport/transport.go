@@ -162,9 +162,10 @@ type Transport interface {
 
 	// Register announces mem, off the Go heap, from which packets will be sent: some devices, as
 	// RDMA adapters, send packets from where they lie only if they know the memory. It stays where
-	// it is until Unregister. The key is the transport's business. Packets in memory that cannot
-	// be registered are copied: that is no error. The endpoint announces all memory that its
-	// message buffers come from. Safe from any goroutine, also after Close.
+	// it is until Unregister. The key is the transport's business; if it is 0 the transport keeps
+	// nothing about the memory, which may move then. Packets in memory that cannot be registered are
+	// copied: that is no error. The endpoint announces all memory that its message buffers come from.
+	// Safe from any goroutine, also after Close.
 	Register(mem []byte) (key uint32, err error)
 
 	// Unregister takes back Register with the same mem, before it is unmapped. No packet in it

@@ -60,7 +60,7 @@ const (
 	TypeWait   Type = 6 // the request's handler waits, server to client
 	TypePast   Type = 7 // the slot is past the request, server to client
 	TypeCancel Type = 8 // the client gave the request up, client to server
-	TypeAck    Type = 9 // a late answer has come, client to server
+	TypeAck    Type = 9 // a late answer, or all of a large one, has come, client to server
 	numTypes        = 10
 
 	// TypeBundle is no packet's type: several packets follow its header, see [Bundle].

@@ -6,7 +6,8 @@ import (
 	"runtime"
 	"strconv"
 	"strings"
-	"syscall"
+
+	"golang.org/x/sys/unix"
 )
 
 const (
@@ -20,24 +21,29 @@ func mapHuge(size int) []byte {
 	if strings.HasPrefix(runtime.GOARCH, "mips") {
 		return nil
 	}
-	mem, err := syscall.Mmap(-1, 0, size, syscall.PROT_READ|syscall.PROT_WRITE,
-		syscall.MAP_ANON|syscall.MAP_PRIVATE|mapHugetlb|mapHuge2M)
+	mem, err := unix.Mmap(-1, 0, size, unix.PROT_READ|unix.PROT_WRITE,
+		unix.MAP_ANON|unix.MAP_PRIVATE|mapHugetlb|mapHuge2M)
 	if err != nil {
 		return nil
 	}
 	// A mapping can succeed where a control group forbids the pages themselves:
 	// the first access would then end the process. Find out here. A kernel that
 	// does not know the call (EINVAL) leaves it at the reservation mmap made.
-	if err := syscall.Madvise(mem, populateWrite); err != nil && err != syscall.EINVAL {
-		_ = syscall.Munmap(mem) // just mapped: cannot fail
+	if err := unix.Madvise(mem, populateWrite); err != nil && err != unix.EINVAL {
+		_ = unix.Munmap(mem) // just mapped: cannot fail
 		return nil
 	}
 	return mem
 }
 
+func grow(mem []byte, size int) ([]byte, bool) {
+	bigger, err := unix.Mremap(mem, size, unix.MREMAP_MAYMOVE)
+	return bigger, err == nil
+}
+
 func advise(mem []byte) {
 	if len(mem) != 0 {
-		_ = syscall.Madvise(mem, syscall.MADV_HUGEPAGE) // a hint
+		_ = unix.Madvise(mem, unix.MADV_HUGEPAGE) // a hint
 	}
 }
 

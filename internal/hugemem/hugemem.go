@@ -44,6 +44,17 @@ func AllocPlain(size int) (mem []byte, err error) {
 	return mapPlain(size)
 }
 
+// Grow makes mem, exactly as AllocPlain gave it, larger: size bytes, rounded up to whole pages. It
+// may move, and no byte is copied; any later access through an old slice faults. It reports false
+// where the system cannot, and nothing happens then.
+func Grow(mem []byte, size int) (bigger []byte, ok bool) {
+	size, err := roundUp(size)
+	if err != nil || size < len(mem) {
+		return mem, false
+	}
+	return grow(mem, size)
+}
+
 // Free returns mem, exactly as Alloc or AllocPlain gave it, to the system. Any
 // later access through an old slice faults. An error means that mem was not such
 // memory, or was freed before; nothing happens then.

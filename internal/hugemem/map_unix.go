@@ -4,16 +4,17 @@ package hugemem
 
 import (
 	"fmt"
-	"syscall"
+
+	"golang.org/x/sys/unix"
 )
 
 func mapPlain(size int) ([]byte, error) {
-	mem, err := syscall.Mmap(-1, 0, size, syscall.PROT_READ|syscall.PROT_WRITE,
-		syscall.MAP_ANON|syscall.MAP_PRIVATE)
+	mem, err := unix.Mmap(-1, 0, size, unix.PROT_READ|unix.PROT_WRITE,
+		unix.MAP_ANON|unix.MAP_PRIVATE)
 	if err != nil {
 		return nil, fmt.Errorf("hugemem: mmap of %d bytes: %w", size, err)
 	}
 	return mem, nil
 }
 
-func unmap(mem []byte) error { return syscall.Munmap(mem) }
+func unmap(mem []byte) error { return unix.Munmap(mem) }

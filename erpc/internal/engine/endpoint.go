@@ -124,7 +124,7 @@ func (e *Engine) onRare(s *Conn, h *wire.Header, payload []byte) {
 	case s.Server != nil && h.Type == wire.TypeCancel:
 		s.Server.OnCancel(h, &e.in, e.Out)
 	case s.Server != nil && h.Type == wire.TypeAck:
-		s.Server.OnAck(h, &e.in)
+		s.Server.OnAck(h, &e.in, e.Out)
 	default:
 		e.stats.DropRole++
 	}
