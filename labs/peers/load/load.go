@@ -21,6 +21,7 @@ type Config struct {
 	Conns    int           // connections that they share, unless each has its own
 	Warmup   time.Duration // before the measurement
 	Duration time.Duration // of the measurement
+	Whole    bool          // all bytes of all responses are compared, not of the warm-up's alone
 
 	// CPU returns the CPU time that both processes have used so far, 0 if unknown.
 	CPU func() time.Duration
@@ -33,6 +34,11 @@ type Result struct {
 	Elapsed time.Duration // from the first RPC's begin to the last one's end
 	CPU     time.Duration
 	Conns   int
+
+	// All RPCs, those of the warm-up too, and what this side has sent for them: packets, and system
+	// calls; 0 if the peer does not count.
+	All            int64
+	Packets, Sends uint64
 
 	// Late is how long after their arrival the calls of an open loop began, ns; else nil.
 	Late *hdrhistogram.Histogram
@@ -84,11 +90,13 @@ func Run(ctx context.Context, c Config) (res Result, err error) {
 	if err := all(ctx, workers, c.Warmup, true); err != nil {
 		return res, err
 	}
+	before := int64(0)
 	for _, w := range workers {
+		before += w.latencies().TotalCount()
 		w.latencies().Reset()
 	}
 	cpu, begin := c.CPU(), time.Now()
-	if err := all(ctx, workers, c.Duration, false); err != nil {
+	if err := all(ctx, workers, c.Duration, c.Whole); err != nil {
 		return res, err
 	}
 	res = Result{Hist: newHistogram(), Elapsed: time.Since(begin), CPU: c.CPU() - cpu,
@@ -97,6 +105,13 @@ func Run(ctx context.Context, c Config) (res Result, err error) {
 		res.Hist.Merge(w.latencies())
 	}
 	res.Rpcs = res.Hist.TotalCount()
+	res.All = before + res.Rpcs
+	for _, conn := range conns {
+		if k, ok := conn.(echo.Counted); ok {
+			packets, sends := k.Sent()
+			res.Packets, res.Sends = res.Packets+packets, res.Sends+sends
+		}
+	}
 	return res, nil
 }
 

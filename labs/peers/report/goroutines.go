@@ -22,6 +22,15 @@ type Turn struct {
 	ServerShare float64 `json:"server_cpu_share,omitempty"`
 	Threads     float64 `json:"extra_threads,omitempty"`
 
+	// All calls, those of the warm-up too; packets that client and server sent for each, and the
+	// system calls that did; the most bytes that the server's process had resident.
+	All           int64   `json:"all_rpcs,omitempty"`
+	Packets       float64 `json:"packets,omitempty"`
+	Sends         float64 `json:"sends,omitempty"`
+	ServerPackets float64 `json:"server_packets,omitempty"`
+	ServerSends   float64 `json:"server_sends,omitempty"`
+	Memory        float64 `json:"server_memory,omitempty"`
+
 	// Of a client of two servers, one of which is killed: the fewest calls that ended well in a
 	// window, relative to one server's part of those that arrived; failed calls that may have run,
 	// and how many more than were in flight at a time; how long the dead server got calls, us.
@@ -34,6 +43,8 @@ type Turn struct {
 // Goroutines is the report on calls from goroutines: cases, measured in turns.
 type Goroutines struct {
 	Bench       string   `json:"bench"`
+	What        string   `json:"what,omitempty"`  // empty: calls from goroutines
+	Notes       []string `json:"notes,omitempty"` // how to read the tables, if What is not empty
 	Machine     Machine  `json:"machine"`
 	Rounds      int      `json:"rounds"`
 	Duration    float64  `json:"duration_s"` // of each turn
@@ -118,6 +129,12 @@ var columns = []column{
 	{"lowest", "lowest window", func(t *Turn) float64 { return t.Lowest }, part, false, true},
 	{"lost", "may have run", func(t *Turn) float64 { return t.Lost }, whole, false, true},
 	{"excess", "beyond in flight", func(t *Turn) float64 { return t.Excess }, whole, false, true},
+	{"packets", "packets", func(t *Turn) float64 { return t.Packets }, tenths, false, false},
+	{"sends", "sends", func(t *Turn) float64 { return t.Sends }, tenths, false, false},
+	{"server packets", "server's", func(t *Turn) float64 { return t.ServerPackets }, tenths, false,
+		false},
+	{"server sends", "sends", func(t *Turn) float64 { return t.ServerSends }, tenths, false, false},
+	{"memory", "server's memory", func(t *Turn) float64 { return t.Memory }, megabytes, false, false},
 	{"ejected", "ejected after", func(t *Turn) float64 { return t.Ejected }, micros, false, false},
 }
 

@@ -10,6 +10,10 @@ import (
 
 func percent(n float64) string { return fmt.Sprintf("%.2f %%", 100*n) }
 
+func tenths(n float64) string { return fmt.Sprintf("%.1f", n) }
+
+func megabytes(n float64) string { return fmt.Sprintf("%.0f MB", n/1e6) }
+
 func whole(n float64) string { return fmt.Sprintf("%.0f", n) }
 
 // part is a ratio for people, exact enough for a twelfth too.
@@ -43,8 +47,11 @@ var goNotes = []string{
 // Text prints the cases for people.
 func (g *Goroutines) Text(w io.Writer) error {
 	var b strings.Builder
-	fmt.Fprintf(&b, "Calls from goroutines, client and server in two processes, "+
-		"medians of %d rounds of %.3g s (least .. most)", g.Rounds, g.Duration)
+	what, notes := "Calls from goroutines, client and server in two processes", goNotes
+	if g.What != "" {
+		what, notes = g.What, g.Notes
+	}
+	fmt.Fprintf(&b, "%s, medians of %d rounds of %.3g s (least .. most)", what, g.Rounds, g.Duration)
 	if g.Interrupted {
 		b.WriteString(", interrupted")
 	}
@@ -59,7 +66,7 @@ func (g *Goroutines) Text(w io.Writer) error {
 	}
 	fmt.Fprintf(&b, "\nBars: %d met, %d missed, %d not measured.\n",
 		verdicts[Met], verdicts[Missed], verdicts[NotMeasured])
-	for _, n := range goNotes {
+	for _, n := range notes {
 		fmt.Fprintf(&b, "- %s\n", n)
 	}
 	for _, f := range g.Failures {
