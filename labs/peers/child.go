@@ -190,6 +190,8 @@ func setupClient(set *flag.FlagSet) func(env) error {
 		"`calls` per second that arrive at random; 0: the window is kept full")
 	set.Uint64Var(&a.Seed, "seed", 1, "of the arrivals")
 	gc := set.Int("gc", gcPercent, "GOGC")
+	beside := set.Int("beside", 0, "further RPCs in flight, of other sizes, not among the figures")
+	besideSize := set.Int("beside-size", 64<<10, "their `bytes`")
 	whole := set.Bool("whole", false, "compare all bytes of all responses, not of the warm-up's alone")
 	return func(e env) error {
 		p, err := findPeer("--peer", *name)
@@ -198,7 +200,7 @@ func setupClient(set *flag.FlagSet) func(env) error {
 		}
 		debug.SetGCPercent(*gc)
 		c := load.Config{Peer: p, Addr: *addr, Sizes: s.sizes(), Window: s.window, Conns: s.conns,
-			Whole: *whole,
+			Whole: *whole, Beside: *beside, BesideSize: *besideSize,
 			// the warm-up as in bin/erpc
 			Warmup: min(s.duration/10, 300*time.Millisecond), Duration: s.duration,
 			CPU: func() time.Duration { return cpuTime(os.Getpid()) + cpuTime(*pid) }}
@@ -213,6 +215,7 @@ func setupClient(set *flag.FlagSet) func(env) error {
 		}
 		t := report.Turn{Run: newRun(p, s, res), All: res.All}
 		t.Packets, t.Sends = each(res.Packets, res.All), each(res.Sends, res.All)
+		t.BesideRps = float64(res.Beside) / res.Elapsed.Seconds()
 		if res.Late != nil {
 			t.Bench, t.Late = "open", float64(res.Late.ValueAtQuantile(50))/1e3
 		}

@@ -9,6 +9,7 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/userspace-rpc/erpc/labs/peers/echo"
@@ -145,8 +146,12 @@ func (l *large) contestants(c *goCase) (list []goContestant, out []string) {
 			out = append(out, name+": "+why)
 			continue
 		}
+		run := map[kind]func(context.Context, echo.Peer, *goCase) (report.Turn, error){
+			largeKind: l.echo, crowdKind: l.crowd, mixedKind: l.mixed}[c.kind]
 		list = append(list, goContestant{name, func(ctx context.Context, _ int) (report.Turn, error) {
-			return l.echo(ctx, p, c)
+			ctx, cancel := context.WithTimeout(ctx, 2*l.duration+patience)
+			defer cancel()
+			return run(ctx, p, c)
 		}})
 	}
 	return list, out
@@ -178,21 +183,36 @@ func (l *large) at(c *goCase) (at place, addr string) {
 // defaultGC is GOGC as programs have it.
 const defaultGC = "--gc=100"
 
-// echo is a turn of a client and a server.
-func (l *large) echo(ctx context.Context, p echo.Peer, c *goCase) (t report.Turn, err error) {
-	s := c.shape(l.duration)
-	ctx, cancel := context.WithTimeout(ctx, s.duration+patience)
-	defer cancel()
+// serve starts a case's server.
+func (l *large) serve(ctx context.Context, p echo.Peer, c *goCase) (*child, error) {
 	at, addr := l.at(c)
-	srv, err := startChild(ctx, at.server, append([]string{"serve", "--peer=" + p.Name,
+	s := c.shape(l.duration)
+	v, err := startChild(ctx, at.server, append([]string{"serve", "--peer=" + p.Name,
 		"--at=" + addr, "--tell", defaultGC}, s.args()...)...)
 	if err != nil {
-		return t, fmt.Errorf("the server did not start: %w", err)
+		return nil, fmt.Errorf("the server did not start: %w", err)
 	}
-	err = runChild(ctx, at.client, &t, append([]string{"client", "--peer=" + p.Name, "--whole",
-		"--addr=" + srv.line, srv.pidFlag(), defaultGC}, s.args()...)...)
+	return v, nil
+}
+
+// call runs a client of the server, with further flags.
+func (l *large) call(ctx context.Context, p echo.Peer, c *goCase, srv *child,
+	flags ...string) (t report.Turn, err error) {
+	at, _ := l.at(c)
+	s := c.shape(l.duration)
+	args := append([]string{"client", "--peer=" + p.Name, "--whole", "--addr=" + srv.line, defaultGC},
+		s.args()...)
+	if err = runChild(ctx, at.client, &t, append(args, flags...)...); err != nil {
+		err = fmt.Errorf("the client: %w", err)
+	}
+	return t, err
+}
+
+// withServer stops the server and adds what it has used and sent to the turn of its clients. Err
+// is theirs.
+func withServer(t report.Turn, srv *child, err error) (report.Turn, error) {
 	if err != nil {
-		return t, errors.Join(fmt.Errorf("the client: %w", err), srv.stop())
+		return t, errors.Join(err, srv.stop())
 	}
 	var of served
 	if err := srv.end(&of); err != nil {
@@ -201,4 +221,77 @@ func (l *large) echo(ctx context.Context, p echo.Peer, c *goCase) (t report.Turn
 	t.ServerPackets, t.ServerSends = each(of.Packets, t.All), each(of.Sends, t.All)
 	t.Memory = float64(of.Memory)
 	return t, nil
+}
+
+// echo is a turn of a client and a server.
+func (l *large) echo(ctx context.Context, p echo.Peer, c *goCase) (report.Turn, error) {
+	return l.one(ctx, p, c)
+}
+
+// one measures a client, with further flags, and a server.
+func (l *large) one(ctx context.Context, p echo.Peer, c *goCase, flags ...string) (t report.Turn,
+	err error) {
+	srv, err := l.serve(ctx, p, c)
+	if err != nil {
+		return t, err
+	}
+	t, err = l.call(ctx, p, c, srv, append(flags, srv.pidFlag())...)
+	return withServer(t, srv, err)
+}
+
+// crowd is a turn of many clients of a server.
+func (l *large) crowd(ctx context.Context, p echo.Peer, c *goCase) (report.Turn, error) {
+	srv, err := l.serve(ctx, p, c)
+	if err != nil {
+		return report.Turn{}, err
+	}
+	list, errs := make([]report.Turn, crowdClients), make([]error, crowdClients)
+	var all sync.WaitGroup
+	for i := range list {
+		var flags []string
+		if i == 0 { // the server's CPU time counts once
+			flags = append(flags, srv.pidFlag())
+		}
+		all.Go(func() { list[i], errs[i] = l.call(ctx, p, c, srv, flags...) })
+	}
+	all.Wait()
+	if err := errors.Join(errs...); err != nil {
+		return withServer(report.Turn{}, srv, err)
+	}
+	return withServer(together(list), srv, nil)
+}
+
+// together is the turn that several clients have made. Its percentiles are the longest that a
+// client has.
+func together(list []report.Turn) report.Turn {
+	t := list[0]
+	cpu, packets, sends := 0.0, 0.0, 0.0
+	t.Rps, t.Rpcs, t.All = 0, 0, 0
+	least := list[0].Rps
+	for _, k := range list {
+		t.Rps, t.Rpcs, t.All = t.Rps+k.Rps, t.Rpcs+k.Rpcs, t.All+k.All
+		cpu += k.CPU * float64(k.Rpcs)
+		packets += k.Packets * float64(k.All)
+		sends += k.Sends * float64(k.All)
+		t.P50, t.P99 = max(t.P50, k.P50), max(t.P99, k.P99)
+		t.P999, t.Max = max(t.P999, k.P999), max(t.Max, k.Max)
+		least = min(least, k.Rps)
+	}
+	t.CPU = cpu / float64(t.Rpcs)
+	t.Packets, t.Sends = packets/float64(t.All), sends/float64(t.All)
+	t.Least = least / (t.Rps / float64(len(list)))
+	t.SetGbps()
+	return t
+}
+
+// mixed is a turn of small calls: alone, and then beside large ones.
+func (l *large) mixed(ctx context.Context, p echo.Peer, c *goCase) (report.Turn, error) {
+	alone, err := l.one(ctx, p, c)
+	if err != nil {
+		return alone, err
+	}
+	t, err := l.one(ctx, p, c, fmt.Sprint("--beside=", mixedWindow),
+		fmt.Sprint("--beside-size=", mixedSize))
+	t.AloneP50, t.AloneP99, t.Growth = alone.P50, alone.P99, t.P99/alone.P99
+	return t, err
 }

@@ -69,6 +69,9 @@ func sizeText(n int) string {
 func largeRows() []goRow {
 	return []goRow{
 		{"large", "echoes of 16 KiB to 64 MiB", largeCases()},
+		{"crowd", "8 client processes of one server", crowdCases()},
+		{"mixed", "small calls beside large ones", mixedCases()},
+		{"loss", "links that lose packets", lossCases()},
 	}
 }
 
@@ -122,4 +125,63 @@ var (
 
 func memoryBar(peer string) report.Bar {
 	return report.Bar{Peer: peer, Column: "memory", Limit: report.AtMost, Bound: 100e6}
+}
+
+// A crowd is so many client processes.
+const crowdClients = 8
+
+func crowdCases() (list []goCase) {
+	for _, window := range []int{1, 8} {
+		c, _ := echoes(64<<10, window, software)
+		c.kind = crowdKind
+		c.Name = fmt.Sprintf("%d clients, %s", crowdClients, c.Name)
+		c.What = fmt.Sprintf("%d client processes of one server, each: %s", crowdClients, c.What)
+		c.Columns = append([]string{"rate", "least"}, largeColumns[1:]...)
+		c.Bars = []report.Bar{beside(ours, clientBase, 0.8),
+			{Peer: ours, Column: "least", Limit: report.AtLeast, Bound: 0.5}}
+		list = append(list, c)
+	}
+	return list
+}
+
+// The larger calls that the small ones of a mixed case are beside.
+const (
+	mixedSize   = 64 << 10
+	mixedWindow = 8
+)
+
+func mixedCases() (list []goCase) {
+	for _, m := range []linkMode{veth, software} {
+		c, l := echoes(32, 8, m)
+		for _, k := range []*goCase{&c, &l} {
+			k.kind = mixedKind
+			k.What += fmt.Sprintf("; alone, then beside %d of %s on the same connection", mixedWindow,
+				sizeText(mixedSize))
+			k.Columns = []string{"alone p50", "alone p99", "p50", "p99", "growth", "rate", "beside"}
+		}
+		l.peers = []string{loopBase, ourLoop}
+		c.Bars, l.Bars = []report.Bar{growthBar(ours)}, []report.Bar{growthBar(ourLoop)}
+		list = append(list, c, l)
+	}
+	return list
+}
+
+func growthBar(peer string) report.Bar {
+	return report.Bar{Peer: peer, Column: "growth", Limit: report.AtMost, Bound: 2}
+}
+
+func lossCases() (list []goCase) {
+	for _, tt := range []struct{ share, small, large float64 }{{0.001, 1.1, 0.6}, {0.01, 2, 1.2}} {
+		c, l := echoes(32, 60, losing(tt.share))
+		l.Bars = []report.Bar{beside(ourLoop, loopBase, tt.small),
+			{Peer: ourLoop, Column: "p99.9", Limit: report.Below, Bound: 3_000}, // us
+			{Peer: ourLoop, Column: "max", Share: 0.8, Limit: report.Below, Bound: 20_000}}
+		lc, ll := echoes(1<<20, 2, losing(tt.share))
+		lc.Bars = []report.Bar{beside(ours, clientBase, tt.large)}
+		ll.Bars = []report.Bar{beside(ourLoop, loopBase, tt.large)}
+		l.peers = []string{loopBase, ourLoop} // nothing sends again what udp-bare has lost
+		ll.peers = l.peers
+		list = append(list, c, l, lc, ll)
+	}
+	return list
 }

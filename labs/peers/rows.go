@@ -23,6 +23,8 @@ const (
 	loopKind              // bin/erpc bench with different flags
 	killKind              // peers, a client of two servers of each
 	largeKind             // peers of largeRows, a client and a server of each
+	crowdKind             // ... many client processes of each
+	mixedKind             // ... small calls alone and beside large ones
 )
 
 // goCase is one case and how its contestants are measured.
@@ -37,7 +39,7 @@ type goCase struct {
 	turns    int  // in each round; 0: one
 	loops    []loopVariant
 	peers    []string // whom it compares; nil: those of the flag
-	size     int      // bytes of a message, of the rows of large
+	size     int      // bytes of a message, of largeRows
 	link     linkMode // between client and server, likewise
 }
 

@@ -129,16 +129,18 @@ func (c *rpcStream) Send(id uint64, request []byte) {
 
 // buffers are those of a request of n bytes and its response.
 func (c *rpcStream) buffers(n int) (pair [2]*erpc.MsgBuffer, err error) {
-	if k := len(c.free); k > 0 {
-		pair, c.free = c.free[k-1], c.free[:k-1]
-	} else {
-		for i := range pair {
-			if pair[i], err = c.rpc.Alloc(max(c.size, n)); err != nil {
-				return pair, err // the Rpc's end frees the other one
-			}
+	for k := len(c.free) - 1; k >= 0; k-- {
+		if pair = c.free[k]; pair[0].MaxSize() >= n {
+			c.free = append(c.free[:k], c.free[k+1:]...)
+			return pair, errors.Join(pair[0].Resize(n), pair[1].Resize(pair[1].MaxSize()))
 		}
 	}
-	return pair, errors.Join(pair[0].Resize(n), pair[1].Resize(pair[1].MaxSize()))
+	for i := range pair {
+		if pair[i], err = c.rpc.Alloc(max(c.size, n)); err != nil {
+			return pair, err // this process ends
+		}
+	}
+	return pair, pair[0].Resize(n)
 }
 
 // end is the continuation of all requests.

@@ -23,6 +23,10 @@ type Config struct {
 	Duration time.Duration // of the measurement
 	Whole    bool          // all bytes of all responses are compared, not of the warm-up's alone
 
+	// Beside is how many RPCs of BesideSize bytes share the connections meanwhile: echoes, which are
+	// not among the figures.
+	Beside, BesideSize int
+
 	// CPU returns the CPU time that both processes have used so far, 0 if unknown.
 	CPU func() time.Duration
 }
@@ -39,6 +43,8 @@ type Result struct {
 	// calls; 0 if the peer does not count.
 	All            int64
 	Packets, Sends uint64
+
+	Beside int64 // RPCs beside, in the measurement
 
 	// Late is how long after their arrival the calls of an open loop began, ns; else nil.
 	Late *hdrhistogram.Histogram
@@ -87,25 +93,29 @@ func Run(ctx context.Context, c Config) (res Result, err error) {
 	if err != nil {
 		return res, err
 	}
-	if err := all(ctx, workers, c.Warmup, true); err != nil {
+	more, beside := newBeside(c, conns, workers)
+	hists := beside
+	for _, w := range workers {
+		hists = append(hists, w.latencies())
+	}
+	crew := append(more, workers...)
+	if err := all(ctx, crew, c.Warmup, true); err != nil {
 		return res, err
 	}
-	before := int64(0)
-	for _, w := range workers {
-		before += w.latencies().TotalCount()
-		w.latencies().Reset()
+	before := total(hists)
+	for _, h := range hists {
+		h.Reset()
 	}
 	cpu, begin := c.CPU(), time.Now()
-	if err := all(ctx, workers, c.Duration, c.Whole); err != nil {
+	if err := all(ctx, crew, c.Duration, c.Whole); err != nil {
 		return res, err
 	}
 	res = Result{Hist: newHistogram(), Elapsed: time.Since(begin), CPU: c.CPU() - cpu,
-		Conns: len(conns)}
+		Conns: len(conns), All: before + total(hists), Beside: total(beside)}
 	for _, w := range workers {
 		res.Hist.Merge(w.latencies())
 	}
 	res.Rpcs = res.Hist.TotalCount()
-	res.All = before + res.Rpcs
 	for _, conn := range conns {
 		if k, ok := conn.(echo.Counted); ok {
 			packets, sends := k.Sent()
@@ -113,6 +123,14 @@ func Run(ctx context.Context, c Config) (res Result, err error) {
 		}
 	}
 	return res, nil
+}
+
+// total is how many RPCs the histograms have.
+func total(hists []*hdrhistogram.Histogram) (n int64) {
+	for _, h := range hists {
+		n += h.TotalCount()
+	}
+	return n
 }
 
 // worker is one goroutine of the load.
@@ -139,6 +157,22 @@ func newWorkers(c Config, conns []echo.Conn) (list []worker, err error) {
 		}
 	}
 	return list, nil
+}
+
+// newBeside makes what goes on beside the workers, and its histograms: further workers, or of
+// streams further slots of the drivers.
+func newBeside(c Config, conns []echo.Conn, workers []worker) (more []worker,
+	hists []*hdrhistogram.Histogram) {
+	for i := range c.Beside {
+		if d, ok := workers[i%len(workers)].(*driver); ok {
+			hists = append(hists, d.addSlot(c.BesideSize))
+			continue
+		}
+		k := newCaller(echo.Sizes{Request: c.BesideSize, Response: c.BesideSize},
+			uint64(c.Window+i), conns[i%len(conns)].NewCall())
+		more, hists = append(more, k), append(hists, k.hist)
+	}
+	return more, hists
 }
 
 // all runs the workers for d.

@@ -10,7 +10,7 @@ import (
 
 func percent(n float64) string { return fmt.Sprintf("%.2f %%", 100*n) }
 
-func tenths(n float64) string { return fmt.Sprintf("%.1f", n) }
+func count(n float64) string { return fmt.Sprintf("%.3g", n) }
 
 func megabytes(n float64) string { return fmt.Sprintf("%.0f MB", n/1e6) }
 
@@ -151,6 +151,9 @@ func (b *Bar) text() string {
 	default:
 		unit = col.text
 		what += fmt.Sprintf(": %s %s", b.Limit, unit(b.Bound))
+	}
+	if b.Share > 0 {
+		what += fmt.Sprintf(" in %.0f %% of the turns", 100*b.Share)
 	}
 	if b.Got == nil {
 		return what + ": " + b.Verdict
