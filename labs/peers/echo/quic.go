@@ -100,6 +100,7 @@ func (c quicConn) NewCall() Call {
 		if err != nil {
 			return nil, err
 		}
+		defer context.AfterFunc(ctx, func() { stream.CancelWrite(1); stream.CancelRead(1) })()
 		if _, err := stream.Write(request); err != nil {
 			return nil, err
 		}

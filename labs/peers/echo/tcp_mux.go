@@ -183,6 +183,9 @@ func (c *muxConn) receive() {
 func (c *muxConn) NewCall() Call {
 	got := make(chan []byte, 1)
 	return func(ctx context.Context, request []byte) ([]byte, error) {
+		if err := ctx.Err(); err != nil {
+			return nil, err
+		}
 		c.mu.Lock()
 		c.next++
 		id := c.next

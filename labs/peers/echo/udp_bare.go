@@ -6,14 +6,13 @@ import (
 	"errors"
 	"fmt"
 	"net"
-	"net/netip"
 	"time"
 )
 
 // barePeer is no library and no protocol: what UDP carries of messages of many packets, cut into
 // packets of an Ethernet frame, where the kernel takes and gives trains of them (UDP_SEGMENT,
 // UDP_GRO) and receives many with one call (recvmmsg). Nothing is acknowledged, paced or sent
-// again: a datagram that is lost ends the run. A server has one client.
+// again: a datagram that is lost ends the run.
 var barePeer = Peer{
 	Name: "udp-bare", Transport: "udp", Streams: true, Unfit: bareUnfit, MaxSize: 1 << 20,
 	Listen: func(z Sizes) (Server, error) { return listenBare(anyPort, z) }, ListenAt: listenBare,
@@ -177,70 +176,17 @@ func (p *barePipe) serveStep(handlers []rawHandler) (busy bool, err error) {
 
 func (p *barePipe) Close() error { return p.fd.Close() }
 
-type bareServer struct {
-	rawServer
-	listener *net.UDPConn
-	limit    int
-	closed   chan struct{}
-}
-
 func listenBare(addr string, z Sizes) (Server, error) {
 	if bareUnfit != "" {
 		return nil, fmt.Errorf("udp-bare: %s", bareUnfit)
 	}
-	at, err := net.ResolveUDPAddr("udp4", addr)
-	if err != nil {
-		return nil, err
-	}
-	l, err := net.ListenUDP("udp4", at)
-	if err != nil {
-		return nil, err
-	}
-	return &bareServer{newRawServer(z), l, z.limit(), make(chan struct{})}, nil
-}
-
-func (s *bareServer) Addr() string { return s.listener.LocalAddr().String() }
-
-// Close ends Serve. It is for once.
-func (s *bareServer) Close() error {
-	close(s.closed)
-	return s.listener.Close()
-}
-
-// Serve answers the first one who says hello, until Close.
-func (s *bareServer) Serve() error {
-	go s.accept()
-	return s.serve()
-}
-
-// accept waits for the client, whose socket is then the listener's: nobody else may read it.
-func (s *bareServer) accept() {
-	defer close(s.came)
-	b := make([]byte, len(hello)+1)
-	for {
-		n, from, err := s.listener.ReadFromUDPAddrPort(b)
-		if err == nil && string(b[:n]) != hello {
-			continue
+	return newUDPServer(addr, z, func(c *net.UDPConn) (rawPipe, error) {
+		fd, err := takeBare(c)
+		if err != nil {
+			return nil, err
 		}
-		if err == nil {
-			err = s.welcome(from)
-		}
-		if s.err = err; err == nil {
-			<-s.closed
-			s.err = net.ErrClosed
-		}
-		return
-	}
-}
-
-func (s *bareServer) welcome(client netip.AddrPort) error {
-	fd, err := takeBare(s.listener, client)
-	if err != nil {
-		return err
-	}
-	s.hand(newBarePipe(fd, s.limit))
-	_, err = s.listener.Write([]byte(hello))
-	return err
+		return newBarePipe(fd, z.limit()), nil
+	})
 }
 
 // bareConn is the client's end.
@@ -248,36 +194,34 @@ type bareConn struct {
 	pipe   *barePipe
 	got    func(id uint64, response []byte) error
 	handle func(rawMessage) error
+	now    func() time.Time
 	flying int
 	last   time.Time // when something came or went
 	idle   int       // polls since
 }
 
+func newBareConn(fd bareFD, limit int) *bareConn {
+	c := &bareConn{pipe: newBarePipe(fd, limit), now: time.Now}
+	c.handle = func(m rawMessage) error {
+		c.flying--
+		return c.got(m.id, m.body)
+	}
+	return c
+}
+
 func dialBare(ctx context.Context, addr string, z Sizes) (Conn, error) {
-	nc, err := new(net.Dialer).DialContext(ctx, "udp4", addr)
+	c, server, err := dialUDPServer(ctx, addr)
 	if err != nil {
 		return nil, err
 	}
-	c := nc.(*net.UDPConn)
-	defer func() { _ = c.Close() }() // takeBare has the socket
-	b := make([]byte, len(hello)+1)
-	_ = c.SetDeadline(time.Now().Add(helloTimeout))
-	if _, err := c.Write([]byte(hello)); err != nil {
-		return nil, err
-	}
-	if n, err := c.Read(b); err != nil || string(b[:n]) != hello {
-		return nil, errors.Join(fmt.Errorf("udp-bare: no answer from a server at %s", addr), err)
-	}
-	fd, err := takeBare(c, netip.AddrPort{})
+	fd, err := takeBare(c)
 	if err != nil {
 		return nil, err
 	}
-	conn := &bareConn{pipe: newBarePipe(fd, z.limit())}
-	conn.handle = func(m rawMessage) error {
-		conn.flying--
-		return conn.got(m.id, m.body)
+	if err := fd.connect(server); err != nil {
+		return nil, errors.Join(err, fd.Close())
 	}
-	return conn, nil
+	return newBareConn(fd, z.limit()), nil
 }
 
 // Send implements Stream.
@@ -298,8 +242,8 @@ func (c *bareConn) Poll(got func(id uint64, response []byte) error) (busy bool, 
 	switch {
 	case c.idle%idleSteps != 0 || c.flying == 0:
 	case c.idle == idleSteps:
-		c.last = time.Now()
-	case time.Since(c.last) > bareLost:
+		c.last = c.now()
+	case c.now().Sub(c.last) > bareLost:
 		return false, fmt.Errorf("udp-bare: %d requests have no response, and none came for %v: %w",
 			c.flying, bareLost, errLost)
 	}

@@ -2,7 +2,6 @@ package echo
 
 import (
 	"net"
-	"net/netip"
 	"os"
 	"unsafe"
 
@@ -25,9 +24,9 @@ type bareSocket struct {
 	iovs    []unix.Iovec
 }
 
-// takeBare returns a descriptor of its own of a connection's socket, connected to peer if that is
-// an address.
-func takeBare(c *net.UDPConn, peer netip.AddrPort) (*bareSocket, error) {
+// takeBare takes the socket out of a connection, and closes that.
+func takeBare(c *net.UDPConn) (*bareSocket, error) {
+	defer func() { _ = c.Close() }()
 	fd, err := dup(c)
 	if err != nil {
 		return nil, err
@@ -53,12 +52,6 @@ func takeBare(c *net.UDPConn, peer netip.AddrPort) (*bareSocket, error) {
 	// More than the system's limit takes rights; without them datagrams are lost sooner.
 	_ = unix.SetsockoptInt(fd, unix.SOL_SOCKET, unix.SO_RCVBUFFORCE, bareBuffer)
 	_ = unix.SetsockoptInt(fd, unix.SOL_SOCKET, unix.SO_SNDBUFFORCE, bareBuffer)
-	if peer.IsValid() {
-		if err := s.connect(peer); err != nil {
-			_ = s.Close()
-			return nil, err
-		}
-	}
 	return s, nil
 }
 

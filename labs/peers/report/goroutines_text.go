@@ -10,7 +10,13 @@ import (
 
 func percent(n float64) string { return fmt.Sprintf("%.2f %%", 100*n) }
 
-func count(n float64) string { return fmt.Sprintf("%.3g", n) }
+// count is so many for each call.
+func count(n float64) string {
+	if n >= 100 {
+		return whole(n)
+	}
+	return fmt.Sprintf("%.3g", n)
+}
 
 func megabytes(n float64) string { return fmt.Sprintf("%.0f MB", n/1e6) }
 
