@@ -30,8 +30,9 @@ func serve(t *testing.T, p Peer, z Sizes, calls int) (list []Call) {
 			if conn, err = p.Dial(t.Context(), srv.Addr(), z); err != nil {
 				t.Fatal(err)
 			}
+			opened := conn
 			// Before the server's end: some servers wait for their clients'.
-			t.Cleanup(func() { _ = conn.Close() })
+			t.Cleanup(func() { _ = opened.Close() })
 		}
 		list = append(list, conn.NewCall())
 	}

@@ -43,9 +43,6 @@ func newRPCEnd(at string, z Sizes, handler erpc.Handler) (e rpcEnd, err error) {
 	return e, nil
 }
 
-// Sent implements Counted.
-func (e *rpcEnd) Sent() (packets, calls uint64) { return sent(e.rpc.Stats()) }
-
 func (e *rpcEnd) close() error { return errors.Join(e.rpc.Close(), e.nexus.Close()) }
 
 type rpcServer struct {
@@ -72,6 +69,9 @@ func (s *rpcServer) Serve() error {
 	defer close(s.ended)
 	return errors.Join(s.rpc.Run(s.over.Load), s.close())
 }
+
+// Sent implements Counted. A loop that sleeps has published its counters.
+func (s *rpcServer) Sent() (packets, calls uint64) { return sent(s.rpc.Stats()) }
 
 // Close ends Serve, which must have been called, and waits for that.
 func (s *rpcServer) Close() error {
@@ -161,6 +161,12 @@ func (c *rpcStream) Poll(got func(id uint64, response []byte) error) (busy bool,
 	c.got = got
 	n, err := c.rpc.RunOnce()
 	return n > 0, errors.Join(err, c.err)
+}
+
+// Sent implements Counted. Run publishes the counters when it ends.
+func (c *rpcStream) Sent() (packets, calls uint64) {
+	_ = c.rpc.Run(func() bool { return true }) // what ends it is told by the next Poll
+	return sent(c.rpc.Stats())
 }
 
 // NewCall returns calls that keep one request in flight.
