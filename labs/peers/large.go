@@ -54,8 +54,7 @@ var largeNotes = []string{
 		"Of both each response is memory of its own.",
 	"erpc-loop is an Rpc on each side. tcp-spin is one thread a side that spins on read(2) and " +
 		"write(2). udp-bare has no protocol: trains of 44 packets, and a lost one ends the run.",
-	"packets and sends are those of this library, for each call: of the client, and of the server. " +
-		"A send is a system call.",
+	"Packets and sends are this library's own counts for each call; a send is a system call.",
 	"QUIC encrypts; the others do not.",
 }
 
@@ -126,7 +125,7 @@ func (l *large) connect(rows []goRow) error {
 			}
 			k, err := newLink(c.link)
 			if err != nil {
-				return fmt.Errorf("%s: %w", name, err)
+				return fmt.Errorf("%s: %w; --cases=loopback needs none", name, err)
 			}
 			l.links[name] = k
 		}

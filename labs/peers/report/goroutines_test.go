@@ -191,7 +191,7 @@ func TestReportOfOthers(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, want := range []string{"Large messages, medians of 3 rounds", "\n- read it so\n",
-		"own  1292     84 MB            0.500"} {
+		"own  1292              84 MB            0.500"} {
 		if text := b.String(); !strings.Contains(text, want) || strings.Contains(text, goNotes[1]) {
 			t.Errorf("no %q in\n%s", want, text)
 		}
