@@ -118,12 +118,14 @@ func setupServe(set *flag.FlagSet) func(env) error {
 	s.flags(set)
 	name := set.String("peer", "", "the peer's `name`")
 	at := set.String("at", "", "the `address` to listen at, of peers that can choose; any without it")
+	gc := set.Int("gc", gcPercent, "GOGC")
+	tell := set.Bool("tell", false, "print what was used and sent, at the end")
 	return func(e env) error {
 		p, err := findPeer("--peer", *name)
 		if err = errors.Join(err, s.check()); err != nil {
 			return err
 		}
-		debug.SetGCPercent(gcPercent)
+		debug.SetGCPercent(*gc)
 		listen := p.Listen
 		if *at != "" {
 			if p.ListenAt == nil {
@@ -142,10 +144,27 @@ func setupServe(set *flag.FlagSet) func(env) error {
 		case err := <-ended:
 			return fmt.Errorf("%s: the server ended: %w", p.Name, err)
 		case <-inputEnds(e):
+			if *tell {
+				err = json.NewEncoder(e.out).Encode(servedBy(srv))
+			}
 			_ = srv.Close() // nobody is left to be told
-			return nil
+			return err
 		}
 	}
+}
+
+// served is what a server's process has used and sent in its life.
+type served struct {
+	Packets, Sends uint64 // 0 if that is not counted
+	Memory         int64  // the most bytes resident
+}
+
+func servedBy(srv echo.Server) (s served) {
+	if c, ok := srv.(echo.Counted); ok {
+		s.Packets, s.Sends = c.Sent()
+	}
+	s.Memory = peakMemory()
+	return s
 }
 
 // inputEnds returns a channel that is closed when the standard input ends: a parent's way to
@@ -170,13 +189,18 @@ func setupClient(set *flag.FlagSet) func(env) error {
 	set.Float64Var(&a.Rate, "arrivals", 0,
 		"`calls` per second that arrive at random; 0: the window is kept full")
 	set.Uint64Var(&a.Seed, "seed", 1, "of the arrivals")
+	gc := set.Int("gc", gcPercent, "GOGC")
+	beside := set.Int("beside", 0, "further RPCs in flight, of other sizes, not among the figures")
+	besideSize := set.Int("beside-size", 64<<10, "their `bytes`")
+	whole := set.Bool("whole", false, "compare all bytes of all responses, not of the warm-up's alone")
 	return func(e env) error {
 		p, err := findPeer("--peer", *name)
 		if err = errors.Join(err, s.check()); err != nil {
 			return err
 		}
-		debug.SetGCPercent(gcPercent)
+		debug.SetGCPercent(*gc)
 		c := load.Config{Peer: p, Addr: *addr, Sizes: s.sizes(), Window: s.window, Conns: s.conns,
+			Whole: *whole, Beside: *beside, BesideSize: *besideSize,
 			// the warm-up as in bin/erpc
 			Warmup: min(s.duration/10, 300*time.Millisecond), Duration: s.duration,
 			CPU: func() time.Duration { return cpuTime(os.Getpid()) + cpuTime(*pid) }}
@@ -189,13 +213,18 @@ func setupClient(set *flag.FlagSet) func(env) error {
 		if err != nil {
 			return err
 		}
-		t := report.Turn{Run: newRun(p, s, res)}
+		t := report.Turn{Run: newRun(p, s, res), All: res.All}
+		t.Packets, t.Sends = each(res.Packets, res.All), each(res.Sends, res.All)
+		t.BesideRps = float64(res.Beside) / res.Elapsed.Seconds()
 		if res.Late != nil {
 			t.Bench, t.Late = "open", float64(res.Late.ValueAtQuantile(50))/1e3
 		}
 		return json.NewEncoder(e.out).Encode(t)
 	}
 }
+
+// each is how many there are for each call.
+func each(n uint64, calls int64) float64 { return float64(n) / float64(max(1, calls)) }
 
 func newRun(p echo.Peer, s shape, res load.Result) report.Run {
 	us := func(q float64) float64 { return float64(res.Hist.ValueAtQuantile(q)) / 1e3 }

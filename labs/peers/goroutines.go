@@ -126,20 +126,26 @@ func turns(cases []goCase, who [][]goContestant, rounds int) (list []goTurn) {
 	return list
 }
 
-// measure makes all turns, row by row. After an interruption it gives the turns that were made.
-func (g *goroutines) measure(e env, rows []goRow) (r report.Goroutines, err error) {
-	r = report.Goroutines{Machine: report.ThisMachine(), Rounds: g.rounds,
-		Duration: g.duration.Seconds()}
+// measure makes all turns, row by row.
+func (g *goroutines) measure(e env, rows []goRow) (report.Goroutines, error) {
+	return measureRows(e, rows, g.contestants, report.Goroutines{Machine: report.ThisMachine(),
+		Rounds: g.rounds, Duration: g.duration.Seconds()})
+}
+
+// measureRows adds cases and turns to r. Contestants says who takes part in a case, and why others
+// are left out. After an interruption r has the turns that were made.
+func measureRows(e env, rows []goRow, contestants func(*goCase) ([]goContestant, []string),
+	r report.Goroutines) (report.Goroutines, error) {
 	var plan []goTurn
 	for _, row := range rows {
 		who := make([][]goContestant, len(row.cases))
 		for i := range row.cases {
 			c := &row.cases[i]
 			c.Row = row.name
-			who[i], c.LeftOut = g.contestants(c)
+			who[i], c.LeftOut = contestants(c)
 			r.Cases = append(r.Cases, c.Case)
 		}
-		plan = append(plan, turns(row.cases, who, g.rounds)...)
+		plan = append(plan, turns(row.cases, who, r.Rounds)...)
 	}
 	begun := time.Now()
 	for _, turn := range plan {
@@ -149,7 +155,7 @@ func (g *goroutines) measure(e env, rows []goRow) (r report.Goroutines, err erro
 			break
 		}
 		where := fmt.Sprintf("%s, %s, round %d of %d: %s", turn.of.Row, turn.of.Name, turn.round,
-			g.rounds, turn.who.name)
+			r.Rounds, turn.who.name)
 		if err != nil { // the others' turns are worth having
 			r.Failures = append(r.Failures, fmt.Sprintf("%s: %v", where, err))
 			fmt.Fprintln(e.err, r.Failures[len(r.Failures)-1])
@@ -236,8 +242,8 @@ func measureCalls(ctx context.Context, p echo.Peer, c *goCase, d time.Duration,
 	s := shape{size: 32, resp: 32, window: c.callers, conns: 1, duration: d, work: c.work}
 	at := anywhere
 	if c.oneCore {
-		core := cli.AllowedCores()[0]
-		at = place{core, core}
+		first := core(cli.AllowedCores()[0])
+		at = place{first, first}
 	}
 	if c.arrivals == 0 {
 		return measureAt(ctx, p, s, at)

@@ -370,7 +370,7 @@ func TestNeighbours(t *testing.T) {
 		}
 		t.Skip("processes cannot be pinned to cores here")
 	}
-	v, err := startChild(t.Context(), cores[0], "busy")
+	v, err := startChild(t.Context(), core(cores[0]), "busy")
 	if err != nil || v.line != "busy" {
 		t.Fatalf("%v: %+v", err, v)
 	}

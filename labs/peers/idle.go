@@ -22,14 +22,14 @@ var idleSizes = echo.Sizes{Request: 32, Response: 32}
 func measureIdle(ctx context.Context, p echo.Peer, d time.Duration) (t report.Turn, err error) {
 	ctx, cancel := context.WithTimeout(ctx, d+patience)
 	defer cancel()
-	srv, err := startChild(ctx, -1, "idle-serve", "--peer="+p.Name,
+	srv, err := startChild(ctx, core(-1), "idle-serve", "--peer="+p.Name,
 		fmt.Sprint("--count=", idleClients))
 	if err != nil {
 		return t, fmt.Errorf("the servers of %s did not start: %w", p.Name, err)
 	}
 	defer func() { err = errors.Join(err, srv.stop()) }()
-	err = runChild(ctx, -1, &t, "idle-client", "--peer="+p.Name, "--addrs="+srv.line, srv.pidFlag(),
-		fmt.Sprint("--duration=", d))
+	err = runChild(ctx, core(-1), &t, "idle-client", "--peer="+p.Name, "--addrs="+srv.line,
+		srv.pidFlag(), fmt.Sprint("--duration=", d))
 	if err != nil {
 		err = fmt.Errorf("clients of %s: %w", p.Name, err)
 	}

@@ -25,7 +25,7 @@ func measureKill(ctx context.Context, p echo.Peer, d time.Duration, round int) (
 	err error) {
 	ctx, cancel := context.WithTimeout(ctx, 4*d+patience)
 	defer cancel()
-	err = runChild(ctx, -1, &t, "kill-client", "--peer="+p.Name, fmt.Sprint("--duration=", d),
+	err = runChild(ctx, core(-1), &t, "kill-client", "--peer="+p.Name, fmt.Sprint("--duration=", d),
 		fmt.Sprint("--seed=", round))
 	if err != nil {
 		err = fmt.Errorf("the client of %s: %w", p.Name, err)
@@ -69,7 +69,7 @@ type killing struct {
 
 // serve starts a server's process, at an address or at any.
 func (k *killing) serve(ctx context.Context, addr string) (*child, error) {
-	return startChild(ctx, -1, "serve", "--peer="+k.peer.Name, "--at="+addr)
+	return startChild(ctx, core(-1), "serve", "--peer="+k.peer.Name, "--at="+addr)
 }
 
 func (k *killing) run(ctx context.Context, a load.Arrivals) (t report.Turn, err error) {

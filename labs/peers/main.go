@@ -36,6 +36,8 @@ func commands() []command {
 			setup: setupBench},
 		{name: "goroutines", setup: setupGoroutines,
 			does: "calls from goroutines in the situations that programs meet, and their bars"},
+		{name: "large", setup: setupLarge, does: "large messages and lost packets, over loopback and " +
+			"veth pairs (needs root), and their bars"},
 		{name: "raw", does: "udp and raw Ethernet across a veth pair, beside their raw transports; " +
 			"needs root", setup: setupRaw},
 		{name: "table", does: "a Markdown table of the JSON files that bench wrote", setup: setupTable},

@@ -18,10 +18,10 @@ func neighbours(ctx context.Context, cores []int) (stop func() error, err error)
 		}
 		return err
 	}
-	for _, core := range cores {
-		v, err := startChild(ctx, core, "busy")
+	for _, n := range cores {
+		v, err := startChild(ctx, core(n), "busy")
 		if err != nil {
-			return nil, errors.Join(fmt.Errorf("a neighbour on core %d: %w", core, err), stop())
+			return nil, errors.Join(fmt.Errorf("a neighbour on core %d: %w", n, err), stop())
 		}
 		list = append(list, v)
 	}

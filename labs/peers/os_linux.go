@@ -1,17 +1,23 @@
 package main
 
 import (
+	"fmt"
 	"os"
 	"os/exec"
 	"runtime"
+	"strings"
 	"time"
 
 	"golang.org/x/sys/unix"
 )
 
-// start starts a process, on one core unless it is negative: it inherits the placement of
-// the thread that starts it, so the Go runtime in it plans for one core from the beginning.
-func start(c *exec.Cmd, core int) error {
+// start starts a process at a spot: it inherits core and network of the thread that starts it, so
+// the Go runtime in it plans for one core from the beginning.
+func start(c *exec.Cmd, at spot) error {
+	return inNet(at.net, func() error { return startOn(c, at.core) })
+}
+
+func startOn(c *exec.Cmd, core int) error {
 	if core < 0 {
 		return c.Start()
 	}
@@ -49,4 +55,19 @@ const noThreads = ""
 func threads() (int, error) {
 	list, err := os.ReadDir("/proc/self/task")
 	return len(list), err
+}
+
+// peakMemory returns the most bytes that this process had resident, 0 if that is not known.
+func peakMemory() int64 {
+	b, err := os.ReadFile("/proc/self/status")
+	if err != nil {
+		return 0
+	}
+	for line := range strings.Lines(string(b)) {
+		var kib int64
+		if n, _ := fmt.Sscanf(line, "VmHWM: %d kB", &kib); n == 1 {
+			return kib << 10
+		}
+	}
+	return 0
 }

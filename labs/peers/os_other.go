@@ -8,8 +8,8 @@ import (
 	"time"
 )
 
-// start starts a process; core is not used.
-func start(c *exec.Cmd, _ int) error { return c.Start() }
+// start starts a process; the spot is not used.
+func start(c *exec.Cmd, _ spot) error { return c.Start() }
 
 // cpuTime of another process is not measured here.
 func cpuTime(int) time.Duration { return 0 }
@@ -18,3 +18,6 @@ func cpuTime(int) time.Duration { return 0 }
 func threads() (int, error) { return 0, errors.New(noThreads) }
 
 const noThreads = "threads are counted on Linux only"
+
+// peakMemory of this process is not known here.
+func peakMemory() int64 { return 0 }

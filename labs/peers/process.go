@@ -21,11 +21,21 @@ import (
 // patience is how much longer than its measurement a process may take.
 const patience = 30 * time.Second
 
-// place says on which cores client and server run; a negative one is not chosen.
-type place struct{ client, server int }
+// spot says where a process runs: on one core, or on any if that is negative; and in which network
+// namespace, or in this process's without one.
+type spot struct {
+	core int
+	net  *os.File
+}
+
+// core leaves a process in this process's network.
+func core(n int) spot { return spot{core: n} }
+
+// place says where client and server run.
+type place struct{ client, server spot }
 
 // anywhere leaves both to the kernel.
-var anywhere = place{-1, -1}
+var anywhere = place{core(-1), core(-1)}
 
 // twoCores returns the first two cores that this process may use.
 func twoCores() (client, server int, ok bool) {
@@ -41,10 +51,11 @@ func twoCores() (client, server int, ok bool) {
 func measurePeer(ctx context.Context, p echo.Peer, s shape, cores string) (report.Run, error) {
 	at := anywhere
 	if cores == report.Pinned {
-		var ok bool
-		if at.client, at.server, ok = twoCores(); !ok {
+		client, server, ok := twoCores()
+		if !ok {
 			return report.Run{}, errors.New("processes cannot be pinned to two cores here")
 		}
+		at = place{core(client), core(server)}
 	}
 	t, err := measureAt(ctx, p, s, at)
 	t.Cores = cores
@@ -71,7 +82,7 @@ func measureAt(ctx context.Context, p echo.Peer, s shape, at place, flags ...str
 }
 
 // runChild runs a command of this program to its end, and decodes the JSON that it printed.
-func runChild(ctx context.Context, core int, result any, args ...string) error {
+func runChild(ctx context.Context, at spot, result any, args ...string) error {
 	self, err := os.Executable()
 	if err != nil {
 		return err
@@ -79,7 +90,7 @@ func runChild(ctx context.Context, core int, result any, args ...string) error {
 	var out, said bytes.Buffer
 	c := exec.CommandContext(ctx, self, args...)
 	c.Stdout, c.Stderr = &out, &said
-	if err = start(c, core); err == nil {
+	if err = start(c, at); err == nil {
 		err = c.Wait()
 	}
 	if err != nil {
@@ -93,6 +104,7 @@ func runChild(ctx context.Context, core int, result any, args ...string) error {
 type child struct {
 	cmd  *exec.Cmd
 	in   io.Closer
+	out  *bufio.Reader
 	line string
 	said bytes.Buffer
 
@@ -100,7 +112,7 @@ type child struct {
 }
 
 // startChild returns once the child is ready.
-func startChild(ctx context.Context, core int, args ...string) (*child, error) {
+func startChild(ctx context.Context, at spot, args ...string) (*child, error) {
 	self, err := os.Executable()
 	if err != nil {
 		return nil, err
@@ -114,15 +126,29 @@ func startChild(ctx context.Context, core int, args ...string) (*child, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := start(v.cmd, core); err != nil {
+	if err := start(v.cmd, at); err != nil {
 		return nil, err
 	}
-	line, err := bufio.NewReader(out).ReadString('\n')
-	if err != nil {
+	v.out = bufio.NewReader(out)
+	if v.line, err = v.readLine(); err != nil {
 		return nil, errors.Join(v.stop(), err)
 	}
-	v.line = strings.TrimSpace(line)
 	return v, nil
+}
+
+func (v *child) readLine() (string, error) {
+	line, err := v.out.ReadString('\n')
+	return strings.TrimSpace(line), err
+}
+
+// end is stop, and decodes the JSON that the process says last.
+func (v *child) end(result any) error {
+	_ = v.in.Close()
+	line, err := v.readLine()
+	if err == nil {
+		err = json.Unmarshal([]byte(line), result)
+	}
+	return errors.Join(err, v.stop())
 }
 
 // pidFlag tells a client whose CPU time counts with its own.

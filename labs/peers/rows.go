@@ -18,10 +18,13 @@ type goRow struct {
 type kind int
 
 const (
-	callKind kind = iota // peers, a client and a server of each
-	idleKind             // peers, many clients and servers of each
-	loopKind             // bin/erpc bench with different flags
-	killKind             // peers, a client of two servers of each
+	callKind  kind = iota // peers, a client and a server of each
+	idleKind              // peers, many clients and servers of each
+	loopKind              // bin/erpc bench with different flags
+	killKind              // peers, a client of two servers of each
+	largeKind             // peers of largeRows, a client and a server of each
+	crowdKind             // ... many client processes of each
+	mixedKind             // ... small calls alone and beside large ones
 )
 
 // goCase is one case and how its contestants are measured.
@@ -36,6 +39,8 @@ type goCase struct {
 	turns    int  // in each round; 0: one
 	loops    []loopVariant
 	peers    []string // whom it compares; nil: those of the flag
+	size     int      // bytes of a message, of largeRows
+	link     linkMode // between client and server, likewise
 }
 
 // loopVariant is one way to run bin/erpc bench rate.

@@ -46,7 +46,7 @@ type Peer struct {
 	// leaves out those that are dead. Nil: the peer has no such thing.
 	DialPool func(ctx context.Context, addrs []string, s Sizes) (Pool, error)
 
-	// ListenAt is Listen at an address. Nil: the peer has no DialPool.
+	// ListenAt is Listen at an address. Nil: the peer chooses its address.
 	ListenAt func(addr string, s Sizes) (Server, error)
 }
 
@@ -124,6 +124,12 @@ type Stream interface {
 	Poll(got func(id uint64, response []byte) error) (busy bool, err error)
 }
 
+// Counted is a Server or a Conn that counts what it sends.
+type Counted interface {
+	// Sent returns the packets since the beginning, and the system calls that sent them.
+	Sent() (packets, calls uint64)
+}
+
 // Call does one RPC and waits for its response.
 type Call func(ctx context.Context, request []byte) (response []byte, err error)
 
@@ -133,10 +139,13 @@ func Peers() []Peer {
 		grpcTLSPeer, erpcTLSPeer}
 }
 
-// ByName finds a peer. Beside Peers there are those of Redialling, and net-udp, no library but the
-// least program that calls from goroutines.
+// ForLarge are the further peers that large messages and lost packets are measured with.
+func ForLarge() []Peer { return []Peer{erpcCallPeer, erpcLoopPeer, muxPeer, barePeer, quicPeer} }
+
+// ByName finds a peer. Beside Peers there are those of Redialling and ForLarge, and net-udp, no
+// library but the least program that calls from goroutines.
 func ByName(name string) (Peer, bool) {
-	list := append(append(Peers(), leastPeer), Redialling()...)
+	list := slices.Concat(Peers(), []Peer{leastPeer}, Redialling(), ForLarge())
 	i := slices.IndexFunc(list, func(p Peer) bool { return p.Name == name })
 	if i < 0 {
 		return Peer{}, false
@@ -144,7 +153,21 @@ func ByName(name string) (Peer, bool) {
 	return list[i], true
 }
 
-func listenTCP() (net.Listener, error) { return net.Listen("tcp", "127.0.0.1:0") }
+// anyPort is where servers listen that nobody told where.
+const anyPort = "127.0.0.1:0"
+
+func listenTCP() (net.Listener, error) { return net.Listen("tcp", anyPort) }
+
+// near returns the address of this machine that packets to addr leave from, with any port.
+func near(addr string) (string, error) {
+	c, err := net.Dial("udp", addr) // sends nothing
+	if err != nil {
+		return "", err
+	}
+	defer func() { _ = c.Close() }() // nothing was sent
+	host, _, err := net.SplitHostPort(c.LocalAddr().String())
+	return net.JoinHostPort(host, "0"), err
+}
 
 const seqBytes = 8 // that tell requests apart
 

@@ -30,8 +30,9 @@ func serve(t *testing.T, p Peer, z Sizes, calls int) (list []Call) {
 			if conn, err = p.Dial(t.Context(), srv.Addr(), z); err != nil {
 				t.Fatal(err)
 			}
+			opened := conn
 			// Before the server's end: some servers wait for their clients'.
-			t.Cleanup(func() { _ = conn.Close() })
+			t.Cleanup(func() { _ = opened.Close() })
 		}
 		list = append(list, conn.NewCall())
 	}
@@ -40,7 +41,8 @@ func serve(t *testing.T, p Peer, z Sizes, calls int) (list []Call) {
 
 // fit returns the peers that work on this system.
 func fit() []Peer {
-	return slices.DeleteFunc(Peers(), func(p Peer) bool { return p.Unfit != "" })
+	return slices.DeleteFunc(append(Peers(), ForLarge()...),
+		func(p Peer) bool { return p.Unfit != "" })
 }
 
 func TestPeers(t *testing.T) {
@@ -67,6 +69,27 @@ func TestPeers(t *testing.T) {
 				}
 			}
 		})
+	}
+}
+
+// TestWrongBytes: what a server answers with other bytes than those of the request is noticed.
+func TestWrongBytes(t *testing.T) {
+	z := Sizes{Request: 5000, Response: 5000}
+	for _, p := range fit() {
+		wrong := p
+		wrong.Listen = func(Sizes) (Server, error) {
+			return p.Listen(Sizes{Request: 5001, Response: 5000})
+		}
+		request := Payload(z.Request)
+		Stamp(request, 1)
+		response, err := serve(t, wrong, z, 1)[0](t.Context(), request)
+		if err != nil {
+			t.Fatalf("%s: %v", p.Name, err)
+		}
+		if err := Check(request, nil, response, true); err == nil ||
+			!strings.Contains(err.Error(), "differs") {
+			t.Errorf("%s: %v", p.Name, err)
+		}
 	}
 }
 
@@ -193,7 +216,7 @@ func TestCheck(t *testing.T) {
 }
 
 func TestByName(t *testing.T) {
-	for _, p := range Peers() {
+	for _, p := range append(Peers(), ForLarge()...) {
 		if q, ok := ByName(p.Name); !ok || q.Name != p.Name {
 			t.Errorf("%s: not found", p.Name)
 		}

@@ -58,7 +58,7 @@ func dialERPC(ctx context.Context, addr string, z Sizes) (Conn, error) {
 }
 
 func clientERPC(ctx context.Context, addr string, cfg erpc.Config) (Conn, error) {
-	local, err := udp.Listen("127.0.0.1:0", udp.Config{})
+	local, err := listenNear(addr)
 	if err != nil {
 		return nil, err
 	}
@@ -67,6 +67,50 @@ func clientERPC(ctx context.Context, addr string, cfg erpc.Config) (Conn, error)
 		return nil, err
 	}
 	return erpcConn{c}, nil
+}
+
+// listenNear opens a socket for packets to addr.
+func listenNear(addr string) (*udp.Conn, error) {
+	from, err := near(addr)
+	if err != nil {
+		return nil, err
+	}
+	return udp.Listen(from, udp.Config{})
+}
+
+// Sent implements Counted.
+func (c erpcConn) Sent() (packets, calls uint64) { return sent(c.Stats()) }
+
+// Sent implements Counted.
+func (s *erpcServer) Sent() (packets, calls uint64) { return sent(s.Stats()...) }
+
+func sent(list ...erpc.Stats) (packets, calls uint64) {
+	for _, s := range list {
+		packets += s.Transport.TxPackets
+		calls += s.Transport.TxCalls
+	}
+	return packets, calls
+}
+
+// erpcCallPeer is erpcPeer by Client.Call: each response is memory of its own.
+var erpcCallPeer = Peer{
+	Name: "erpc-call", Module: "github.com/userspace-rpc/erpc", Transport: "udp",
+	Listen: listenERPC, ListenAt: listenERPCAt,
+	Dial: func(ctx context.Context, addr string, z Sizes) (Conn, error) {
+		c, err := clientERPC(ctx, addr, erpcConfig(z))
+		if err != nil {
+			return nil, err
+		}
+		return callConn{c.(erpcConn)}, nil
+	},
+}
+
+type callConn struct{ erpcConn }
+
+func (c callConn) NewCall() Call {
+	return func(ctx context.Context, request []byte) ([]byte, error) {
+		return c.Call(ctx, echoType, request)
+	}
 }
 
 // loopConn is a Client of a Loop that ends with its last one.

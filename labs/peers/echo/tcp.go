@@ -12,7 +12,7 @@ import (
 // connections, no recovery, no congestion control of its own and no timeouts.
 var tcpPeer = Peer{
 	Name: "tcp", Transport: "tcp", Streams: true, Unfit: rawUnfit,
-	Listen: listenTCPEcho, Dial: dialTCPEcho,
+	Listen: listenTCPEcho, ListenAt: listenTCPEchoAt, Dial: dialTCPEcho,
 }
 
 // backlog is how many unsent bytes make a server stop reading requests.

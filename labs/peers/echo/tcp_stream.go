@@ -13,11 +13,13 @@ type tcpServer struct {
 	limit    int
 }
 
-func listenTCPEcho(z Sizes) (Server, error) {
+func listenTCPEcho(z Sizes) (Server, error) { return listenTCPEchoAt(anyPort, z) }
+
+func listenTCPEchoAt(addr string, z Sizes) (Server, error) {
 	if rawUnfit != "" {
 		return nil, fmt.Errorf("tcp: %s", rawUnfit)
 	}
-	l, err := listenTCP()
+	l, err := net.Listen("tcp", addr)
 	if err != nil {
 		return nil, err
 	}

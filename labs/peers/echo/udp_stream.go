@@ -29,6 +29,7 @@ var errLost = errors.New("a datagram was lost, and nothing sends it again")
 type udpServer struct {
 	rawServer
 	listener *net.UDPConn
+	take     func(*net.UDPConn) (rawPipe, error) // takes the socket out of a connection, and closes it
 }
 
 func listenUDPEcho(z Sizes) (Server, error) {
@@ -38,11 +39,25 @@ func listenUDPEcho(z Sizes) (Server, error) {
 	if err := fitsUDP(z); err != nil {
 		return nil, err
 	}
-	l, err := net.ListenUDP("udp4", &net.UDPAddr{IP: net.IPv4(127, 0, 0, 1)})
+	return newUDPServer(anyPort, z, func(c *net.UDPConn) (rawPipe, error) {
+		fd, err := takePackets(c)
+		if err != nil {
+			return nil, err
+		}
+		return newUDPPipe(fd), nil
+	})
+}
+
+func newUDPServer(addr string, z Sizes, take func(*net.UDPConn) (rawPipe, error)) (Server, error) {
+	at, err := net.ResolveUDPAddr("udp4", addr)
 	if err != nil {
 		return nil, err
 	}
-	return &udpServer{rawServer: newRawServer(z), listener: l}, nil
+	l, err := net.ListenUDP("udp4", at)
+	if err != nil {
+		return nil, err
+	}
+	return &udpServer{newRawServer(z), l, take}, nil
 }
 
 func (s *udpServer) Addr() string { return s.listener.LocalAddr().String() }
@@ -77,17 +92,17 @@ func (s *udpServer) accept() {
 
 // welcome opens a socket for a client.
 func (s *udpServer) welcome(client netip.AddrPort) error {
-	c, err := net.DialUDP("udp4", &net.UDPAddr{IP: net.IPv4(127, 0, 0, 1)},
-		net.UDPAddrFromAddrPort(client))
+	own := s.listener.LocalAddr().(*net.UDPAddr)
+	c, err := net.DialUDP("udp4", &net.UDPAddr{IP: own.IP}, net.UDPAddrFromAddrPort(client))
 	if err != nil {
 		return err
 	}
 	port := uint16(c.LocalAddr().(*net.UDPAddr).Port)
-	fd, err := takePackets(c)
+	p, err := s.take(c)
 	if err != nil {
 		return err
 	}
-	s.hand(newUDPPipe(fd))
+	s.hand(p)
 	_, err = s.listener.WriteToUDPAddrPort(
 		binary.LittleEndian.AppendUint16([]byte(hello), port), client)
 	return err
@@ -122,17 +137,9 @@ func dialUDPEcho(ctx context.Context, addr string, z Sizes) (Conn, error) {
 	if err := fitsUDP(z); err != nil {
 		return nil, err
 	}
-	ctx, cancel := context.WithTimeout(ctx, helloTimeout)
-	defer cancel()
-	nc, err := new(net.Dialer).DialContext(ctx, "udp4", addr)
+	c, server, err := dialUDPServer(ctx, addr)
 	if err != nil {
 		return nil, err
-	}
-	c := nc.(*net.UDPConn)
-	server, err := greet(ctx, c)
-	if err != nil {
-		return nil, errors.Join(fmt.Errorf("udp: no answer from a server at %s: %w", addr, err),
-			c.Close())
 	}
 	fd, err := takePackets(c)
 	if err != nil {
@@ -142,6 +149,23 @@ func dialUDPEcho(ctx context.Context, addr string, z Sizes) (Conn, error) {
 		return nil, errors.Join(err, fd.Close())
 	}
 	return newUDPConn(fd), nil
+}
+
+// dialUDPServer opens a socket, and asks a server for one.
+func dialUDPServer(ctx context.Context, addr string) (c *net.UDPConn, server netip.AddrPort,
+	err error) {
+	ctx, cancel := context.WithTimeout(ctx, helloTimeout)
+	defer cancel()
+	nc, err := new(net.Dialer).DialContext(ctx, "udp4", addr)
+	if err != nil {
+		return nil, server, err
+	}
+	c = nc.(*net.UDPConn)
+	if server, err = greet(ctx, c); err != nil {
+		return nil, server, errors.Join(fmt.Errorf("udp: no answer from a server at %s: %w", addr, err),
+			c.Close())
+	}
+	return c, server, nil
 }
 
 // greet sends hello, and returns the address of the socket that the server has opened.

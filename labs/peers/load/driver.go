@@ -37,17 +37,25 @@ type slot struct {
 	flies   bool
 	request []byte
 	begin   time.Time
+	hist    *hdrhistogram.Histogram
 }
 
 func newDriver(z echo.Sizes, number uint64, s echo.Stream, window int) *driver {
 	d := &driver{stream: s, slots: make([]slot, window), number: number << 40, hist: newHistogram()}
 	for i := range d.slots {
-		d.slots[i].request = echo.Payload(z.Request)
+		d.slots[i].request, d.slots[i].hist = echo.Payload(z.Request), d.hist
 	}
 	if z.Response != z.Request {
 		d.fixed = echo.Payload(z.Response)
 	}
 	return d
+}
+
+// addSlot adds an RPC of so many bytes, with a histogram of its own. It is for echoes.
+func (d *driver) addSlot(bytes int) *hdrhistogram.Histogram {
+	s := slot{request: echo.Payload(bytes), hist: newHistogram()}
+	d.slots = append(d.slots, s)
+	return s.hist
 }
 
 func (d *driver) latencies() *hdrhistogram.Histogram { return d.hist }
@@ -102,7 +110,7 @@ func (d *driver) got(id uint64, response []byte) error {
 	if err := echo.Check(s.request, d.fixed, response, d.whole); err != nil {
 		return err
 	}
-	if err := d.hist.RecordValue(max(1, int64(d.now.Sub(s.begin)))); err != nil {
+	if err := s.hist.RecordValue(max(1, int64(d.now.Sub(s.begin)))); err != nil {
 		return err // longer than a minute
 	}
 	s.flies = false

@@ -21,6 +21,11 @@ type Config struct {
 	Conns    int           // connections that they share, unless each has its own
 	Warmup   time.Duration // before the measurement
 	Duration time.Duration // of the measurement
+	Whole    bool          // all bytes of all responses are compared, not of the warm-up's alone
+
+	// Beside is how many RPCs of BesideSize bytes share the connections meanwhile: echoes, which are
+	// not among the figures.
+	Beside, BesideSize int
 
 	// CPU returns the CPU time that both processes have used so far, 0 if unknown.
 	CPU func() time.Duration
@@ -33,6 +38,13 @@ type Result struct {
 	Elapsed time.Duration // from the first RPC's begin to the last one's end
 	CPU     time.Duration
 	Conns   int
+
+	// All RPCs, those of the warm-up too, and what this side has sent for them: packets, and system
+	// calls; 0 if the peer does not count.
+	All            int64
+	Packets, Sends uint64
+
+	Beside int64 // RPCs beside, in the measurement
 
 	// Late is how long after their arrival the calls of an open loop began, ns; else nil.
 	Late *hdrhistogram.Histogram
@@ -81,23 +93,44 @@ func Run(ctx context.Context, c Config) (res Result, err error) {
 	if err != nil {
 		return res, err
 	}
-	if err := all(ctx, workers, c.Warmup, true); err != nil {
+	more, beside := newBeside(c, conns, workers)
+	hists := beside
+	for _, w := range workers {
+		hists = append(hists, w.latencies())
+	}
+	crew := append(more, workers...)
+	if err := all(ctx, crew, c.Warmup, true); err != nil {
 		return res, err
 	}
-	for _, w := range workers {
-		w.latencies().Reset()
+	before := total(hists)
+	for _, h := range hists {
+		h.Reset()
 	}
 	cpu, begin := c.CPU(), time.Now()
-	if err := all(ctx, workers, c.Duration, false); err != nil {
+	if err := all(ctx, crew, c.Duration, c.Whole); err != nil {
 		return res, err
 	}
 	res = Result{Hist: newHistogram(), Elapsed: time.Since(begin), CPU: c.CPU() - cpu,
-		Conns: len(conns)}
+		Conns: len(conns), All: before + total(hists), Beside: total(beside)}
 	for _, w := range workers {
 		res.Hist.Merge(w.latencies())
 	}
 	res.Rpcs = res.Hist.TotalCount()
+	for _, conn := range conns {
+		if k, ok := conn.(echo.Counted); ok {
+			packets, sends := k.Sent()
+			res.Packets, res.Sends = res.Packets+packets, res.Sends+sends
+		}
+	}
 	return res, nil
+}
+
+// total is how many RPCs the histograms have.
+func total(hists []*hdrhistogram.Histogram) (n int64) {
+	for _, h := range hists {
+		n += h.TotalCount()
+	}
+	return n
 }
 
 // worker is one goroutine of the load.
@@ -124,6 +157,22 @@ func newWorkers(c Config, conns []echo.Conn) (list []worker, err error) {
 		}
 	}
 	return list, nil
+}
+
+// newBeside makes what goes on beside the workers, and its histograms: further workers, or of
+// streams further slots of the drivers.
+func newBeside(c Config, conns []echo.Conn, workers []worker) (more []worker,
+	hists []*hdrhistogram.Histogram) {
+	for i := range c.Beside {
+		if d, ok := workers[i%len(workers)].(*driver); ok {
+			hists = append(hists, d.addSlot(c.BesideSize))
+			continue
+		}
+		k := newCaller(echo.Sizes{Request: c.BesideSize, Response: c.BesideSize},
+			uint64(c.Window+i), conns[i%len(conns)].NewCall())
+		more, hists = append(more, k), append(hists, k.hist)
+	}
+	return more, hists
 }
 
 // all runs the workers for d.

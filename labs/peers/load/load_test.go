@@ -121,3 +121,87 @@ func TestErrors(t *testing.T) {
 		t.Error("no connections: no error")
 	}
 }
+
+// counting is a fake that counts what it sends.
+type counting struct{ *fake }
+
+func (counting) Sent() (packets, calls uint64) { return 70, 30 }
+
+// TestCounted: what connections have sent is added up, beside all RPCs.
+func TestCounted(t *testing.T) {
+	f := &fake{call: right}
+	p := f.peer(false)
+	p.Dial = func(context.Context, string, echo.Sizes) (echo.Conn, error) { return counting{f}, nil }
+	c := config(p)
+	c.Conns = 2
+	r, err := Run(t.Context(), c)
+	if err != nil || r.Packets != 140 || r.Sends != 60 || r.All < r.Rpcs+int64(c.Window) {
+		t.Errorf("%v: %d packets, %d sends, %d of %d RPCs", err, r.Packets, r.Sends, r.Rpcs, r.All)
+	}
+}
+
+// TestWhole: a wrong byte in the middle is noticed in the warm-up, and later if that is asked for.
+func TestWhole(t *testing.T) {
+	for _, whole := range []bool{false, true} {
+		var measured atomic.Bool
+		f := &fake{call: func(_ context.Context, request []byte) ([]byte, error) {
+			if measured.Load() {
+				request = append([]byte(nil), request...)
+				request[500]++
+			}
+			return request, nil
+		}}
+		c := config(f.peer(false))
+		c.Sizes, c.Whole = echo.Sizes{Request: 1000, Response: 1000}, whole
+		c.CPU = func() time.Duration { measured.Store(true); return 0 }
+		_, err := Run(t.Context(), c)
+		if whole != (err != nil && strings.Contains(err.Error(), "differs")) {
+			t.Errorf("whole %v: %v", whole, err)
+		}
+	}
+}
+
+// TestBeside: RPCs of another size share the connections, from callers and from streams, and are
+// not among the figures.
+func TestBeside(t *testing.T) {
+	var small, large atomic.Int64
+	count := func(request []byte) {
+		switch len(request) {
+		case 16:
+			small.Add(1)
+		case 100:
+			large.Add(1)
+		default:
+			t.Errorf("request of %d bytes", len(request))
+		}
+	}
+	f := &fake{call: func(_ context.Context, request []byte) ([]byte, error) {
+		count(request)
+		return request, nil
+	}}
+	s := &fakeStream{answer: func(_ *fakeStream, r sentRequest) answers {
+		count(r.request)
+		return answers{r}
+	}}
+	for _, p := range []echo.Peer{f.peer(false), streams(s)} {
+		small.Store(0)
+		large.Store(0)
+		c := config(p)
+		c.Beside, c.BesideSize = 3, 100
+		warm := int64(0)
+		c.CPU = func() time.Duration {
+			if warm == 0 {
+				warm = small.Load()
+			}
+			return 0
+		}
+		r, err := Run(t.Context(), c)
+		if err != nil || r.Rpcs != small.Load()-warm || r.Beside < 3 || r.Beside >= large.Load() ||
+			r.All != small.Load()+large.Load() {
+			t.Errorf("%v: %d RPCs, %d beside, %d in all", err, r.Rpcs, r.Beside, r.All)
+		}
+	}
+	if s.most != 7 {
+		t.Errorf("%d in flight on a stream, want 4 and 3", s.most)
+	}
+}

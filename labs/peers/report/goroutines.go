@@ -22,6 +22,25 @@ type Turn struct {
 	ServerShare float64 `json:"server_cpu_share,omitempty"`
 	Threads     float64 `json:"extra_threads,omitempty"`
 
+	// All calls, those of the warm-up too; packets that client and server sent for each, and the
+	// system calls that did; the most bytes that the server's process had resident.
+	All           int64   `json:"all_rpcs,omitempty"`
+	Packets       float64 `json:"packets,omitempty"`
+	Sends         float64 `json:"sends,omitempty"`
+	ServerPackets float64 `json:"server_packets,omitempty"`
+	ServerSends   float64 `json:"server_sends,omitempty"`
+	Memory        float64 `json:"server_memory,omitempty"`
+
+	// Of several clients: the least calls of one, relative to an equal share.
+	Least float64 `json:"least_share,omitempty"`
+
+	// Of calls beside larger ones: the percentiles that they have alone, us, how often theirs is the
+	// 99th alone, and how many of the larger ones there were per second.
+	AloneP50  float64 `json:"alone_p50_us,omitempty"`
+	AloneP99  float64 `json:"alone_p99_us,omitempty"`
+	Growth    float64 `json:"p99_growth,omitempty"`
+	BesideRps float64 `json:"beside_rps,omitempty"`
+
 	// Of a client of two servers, one of which is killed: the fewest calls that ended well in a
 	// window, relative to one server's part of those that arrived; failed calls that may have run,
 	// and how many more than were in flight at a time; how long the dead server got calls, us.
@@ -34,6 +53,8 @@ type Turn struct {
 // Goroutines is the report on calls from goroutines: cases, measured in turns.
 type Goroutines struct {
 	Bench       string   `json:"bench"`
+	What        string   `json:"what,omitempty"`  // empty: calls from goroutines
+	Notes       []string `json:"notes,omitempty"` // how to read the tables, if What is not empty
 	Machine     Machine  `json:"machine"`
 	Rounds      int      `json:"rounds"`
 	Duration    float64  `json:"duration_s"` // of each turn
@@ -87,6 +108,7 @@ type Bar struct {
 	Column string  `json:"column"`
 	Base   string  `json:"base,omitempty"` // the median is of ratios to it; empty: of the figure
 	Worst  bool    `json:"worst,omitempty"`
+	Share  float64 `json:"share,omitempty"` // of the turns that must keep the bound; 0: their median
 	Limit  Limit   `json:"limit"`
 	Bound  float64 `json:"bound"`
 
@@ -118,6 +140,18 @@ var columns = []column{
 	{"lowest", "lowest window", func(t *Turn) float64 { return t.Lowest }, part, false, true},
 	{"lost", "may have run", func(t *Turn) float64 { return t.Lost }, whole, false, true},
 	{"excess", "beyond in flight", func(t *Turn) float64 { return t.Excess }, whole, false, true},
+	{"packets", "client's packets", func(t *Turn) float64 { return t.Packets }, count, false, false},
+	{"sends", "its sends", func(t *Turn) float64 { return t.Sends }, count, false, false},
+	{"server packets", "server's packets", func(t *Turn) float64 { return t.ServerPackets }, count,
+		false, false},
+	{"server sends", "its sends", func(t *Turn) float64 { return t.ServerSends }, count, false, false},
+	{"memory", "server's memory", func(t *Turn) float64 { return t.Memory }, megabytes, false, false},
+	{"least", "least client", func(t *Turn) float64 { return t.Least }, part, false, false},
+	{"alone p50", "alone p50", func(t *Turn) float64 { return t.AloneP50 }, micros, false, false},
+	{"alone p99", "alone p99", func(t *Turn) float64 { return t.AloneP99 }, micros, false, false},
+	{"growth", "p99 beside / alone", func(t *Turn) float64 { return t.Growth }, part, false, false},
+	{"beside", "large ones/s", func(t *Turn) float64 { return t.BesideRps }, cli.CountText, true,
+		false},
 	{"ejected", "ejected after", func(t *Turn) float64 { return t.Ejected }, micros, false, false},
 }
 
@@ -255,9 +289,23 @@ func (b *Bar) judge(turns []Turn) {
 	}
 	s := StatOf(v)
 	b.Got, b.Verdict = &s, Missed
-	if b.Limit.holds(s.Median, b.Bound) {
+	if b.holds(v, s) {
 		b.Verdict = Met
 	}
+}
+
+// holds says whether enough of the figures keep the bound, or their median does.
+func (b *Bar) holds(v []float64, s Stat) bool {
+	if b.Share == 0 {
+		return b.Limit.holds(s.Median, b.Bound)
+	}
+	n := 0
+	for _, got := range v {
+		if b.Limit.holds(got, b.Bound) {
+			n++
+		}
+	}
+	return float64(n) >= b.Share*float64(len(v))
 }
 
 func (l Limit) holds(got, bound float64) bool {

@@ -74,6 +74,9 @@ func TestVerdicts(t *testing.T) {
 		{Bar{Peer: "own", Column: "rate", Limit: AtLeast, Bound: 81}, Missed},
 		{Bar{Peer: "own", Column: "rate", Worst: true, Limit: AtLeast, Bound: 0.375}, Met},
 		{Bar{Peer: "own", Column: "rate", Worst: true, Limit: AtLeast, Bound: 0.376}, Missed},
+		{Bar{Peer: "own", Column: "rate", Share: 0.6, Limit: AtLeast, Bound: 80}, Met},
+		{Bar{Peer: "own", Column: "rate", Share: 0.6, Limit: AtLeast, Bound: 81}, Missed},
+		{Bar{Peer: "own", Column: "rate", Base: "base", Share: 1, Limit: AtLeast, Bound: 2}, Met},
 		{Bar{Peer: "own", Column: "threads", Limit: AtMost, Bound: 4}, Met}, // 0 is a figure
 		{Bar{Peer: "nobody", Column: "rate", Limit: AtMost, Bound: 1}, NotMeasured},
 		{Bar{Peer: "nobody", Column: "rate", Worst: true, Limit: AtMost, Bound: 1}, NotMeasured},
@@ -110,6 +113,7 @@ func TestGoroutinesText(t *testing.T) {
 				{Peer: "own", Column: "cpu", Base: "base", Limit: AtMost, Bound: 1. / 12},
 				{Peer: "own", Column: "p99", Base: "base", Limit: Below, Bound: 1},
 				{Peer: "own", Column: "rate", Worst: true, Limit: AtLeast, Bound: 0.3},
+				{Peer: "own", Column: "p99", Share: 0.8, Limit: Below, Bound: 3000},
 			}},
 		{Row: "row", Name: "idle", What: "nothing",
 			Columns: []string{"share", "threads", "rate"}, Bars: []Bar{
@@ -138,12 +142,13 @@ func TestGoroutinesText(t *testing.T) {
 		"bar: own, CPU per call: at most 1/12 times base's: 0.333 (0.167 .. 0.500): missed",
 		"bar: own, p99: below base's: 1.00: missed",
 		"bar: own, calls/s: the least at least 0.3 of the median: 0.375: met",
+		"bar: own, p99: below 3.00 ms in 80 % of the turns: 2.00 ms: met",
 		"left out: tcp: it cannot",
 		"share of a core extra threads calls/s",
 		"own 0.20 % 102 -",
 		"bar: own, share of a core: at most 0.50 %: 0.20 %: met",
 		"bar: nobody, extra threads: at most 4: not measured",
-		"Bars: 2 met, 3 missed, 1 not measured.",
+		"Bars: 3 met, 3 missed, 1 not measured.",
 		"- Failed, and not in the figures: it broke",
 	} {
 		if !lines[want] {
@@ -170,6 +175,25 @@ func TestGoroutinesJSON(t *testing.T) {
 		`"got":{"median":6,"min":2,"max":10}`, `"cpu_ns_per_rpc":1000`, `"case":"another"`} {
 		if !bytes.Contains(text, []byte(want)) {
 			t.Errorf("no %s in %s", want, text)
+		}
+	}
+}
+
+// TestReportOfOthers: a report on something else has a title and notes of its own.
+func TestReportOfOthers(t *testing.T) {
+	g := Goroutines{What: "Large messages", Notes: []string{"read it so"}, Rounds: 3, Duration: 1}
+	g.Cases = []Case{{Row: "row", Name: "one", Columns: []string{"packets", "memory", "least"}}}
+	g.Turns = []Turn{{Row: "row", Case: "one", Run: Run{Peer: "own", Round: 1}, Packets: 1291.8,
+		Memory: 84e6, Least: 0.5}}
+	g.Sum()
+	var b bytes.Buffer
+	if err := g.Text(&b); err != nil {
+		t.Fatal(err)
+	}
+	for _, want := range []string{"Large messages, medians of 3 rounds", "\n- read it so\n",
+		"own  1292              84 MB            0.500"} {
+		if text := b.String(); !strings.Contains(text, want) || strings.Contains(text, goNotes[1]) {
+			t.Errorf("no %q in\n%s", want, text)
 		}
 	}
 }

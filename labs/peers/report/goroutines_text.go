@@ -10,6 +10,16 @@ import (
 
 func percent(n float64) string { return fmt.Sprintf("%.2f %%", 100*n) }
 
+// count is so many for each call.
+func count(n float64) string {
+	if n >= 100 {
+		return whole(n)
+	}
+	return fmt.Sprintf("%.3g", n)
+}
+
+func megabytes(n float64) string { return fmt.Sprintf("%.0f MB", n/1e6) }
+
 func whole(n float64) string { return fmt.Sprintf("%.0f", n) }
 
 // part is a ratio for people, exact enough for a twelfth too.
@@ -43,8 +53,11 @@ var goNotes = []string{
 // Text prints the cases for people.
 func (g *Goroutines) Text(w io.Writer) error {
 	var b strings.Builder
-	fmt.Fprintf(&b, "Calls from goroutines, client and server in two processes, "+
-		"medians of %d rounds of %.3g s (least .. most)", g.Rounds, g.Duration)
+	what, notes := "Calls from goroutines, client and server in two processes", goNotes
+	if g.What != "" {
+		what, notes = g.What, g.Notes
+	}
+	fmt.Fprintf(&b, "%s, medians of %d rounds of %.3g s (least .. most)", what, g.Rounds, g.Duration)
 	if g.Interrupted {
 		b.WriteString(", interrupted")
 	}
@@ -59,7 +72,7 @@ func (g *Goroutines) Text(w io.Writer) error {
 	}
 	fmt.Fprintf(&b, "\nBars: %d met, %d missed, %d not measured.\n",
 		verdicts[Met], verdicts[Missed], verdicts[NotMeasured])
-	for _, n := range goNotes {
+	for _, n := range notes {
 		fmt.Fprintf(&b, "- %s\n", n)
 	}
 	for _, f := range g.Failures {
@@ -144,6 +157,9 @@ func (b *Bar) text() string {
 	default:
 		unit = col.text
 		what += fmt.Sprintf(": %s %s", b.Limit, unit(b.Bound))
+	}
+	if b.Share > 0 {
+		what += fmt.Sprintf(" in %.0f %% of the turns", 100*b.Share)
 	}
 	if b.Got == nil {
 		return what + ": " + b.Verdict
