@@ -115,7 +115,7 @@ func (p *sharedLoops) dial(
 		c, err = l.Dial(ctx, addr)
 	}
 	if err != nil {
-		s.leave(own, !errors.Is(err, engine.ErrPortClosed))
+		s.leave(own, ctx.Err() == nil && !errors.Is(err, engine.ErrPortClosed))
 		return nil, err
 	}
 	c.shared, c.given = s, own
@@ -165,7 +165,8 @@ func (s *sharedLoop) ended() bool {
 // leave counts a Client less. The Loop ends some time after the last one, or at once if that one
 // could not be dialled, or if many Loops wait. Given is the transport that the Client was given,
 // which is free now. Where nobody listens a dial has not failed for good: the Loop knows that, and
-// hosts say it seldom.
+// hosts say it seldom. Nor has one whose context ended: its server may be about to open the
+// session, and is told that nobody wants it.
 func (s *sharedLoop) leave(given *claim, failed bool) {
 	given.drop()
 	p := s.among

@@ -1,12 +1,16 @@
 package erpc
 
 import (
+	"context"
+	"errors"
 	"reflect"
 	"runtime"
 	"slices"
 	"sync"
 	"testing"
 	"time"
+
+	"github.com/userspace-rpc/erpc/transport"
 )
 
 // TestSortOfConfig: configurations are compared by value, so sortOf must know each field that has
@@ -83,5 +87,41 @@ func TestSharedLoopsCrowd(t *testing.T) {
 		if got := len(p.loops[loopSort{kind: "k"}]); got != want {
 			t.Fatalf("%d Loops for %d Clients, want %d", got, n+1, want)
 		}
+	}
+}
+
+// sharedEnd is a stubEnd that Clients can share.
+type sharedEnd struct{ stubEnd }
+
+func (e *sharedEnd) Detach() transport.Transport { return &e.stubEnd }
+
+// TestSharedLoopGivenUp: a Loop whose only dial was given up stays for a while, so that a server
+// which opens the session then is told. It ends at once if the dial failed.
+func TestSharedLoopGivenUp(t *testing.T) {
+	for _, c := range []struct {
+		name  string
+		fails error
+		waits int
+	}{{"given up", nil, 1}, {"failed", errors.New("no such name"), 0}} {
+		p := &sharedLoops{linger: time.Hour, loops: map[loopSort][]*sharedLoop{}}
+		ctx, cancel := context.WithCancel(t.Context())
+		end := new(sharedEnd)
+		end.way.MTU, end.onWait = stubMTU, runtime.Gosched
+		end.resolve = func(string) (transport.Addr, error) { return stubAddr(1), c.fails }
+		end.watch = func(transport.Addr, []byte) { cancel() } // the Connect has left
+		own, err := take(end)
+		if err == nil {
+			_, err = p.dial(ctx, own, "server", loopSort{kind: c.name}, Config{})
+		}
+		if (ctx.Err() != nil) != (c.fails == nil) || !errors.Is(err, ErrCancelled) && c.fails == nil {
+			t.Fatalf("%s: %v", c.name, err)
+		}
+		if len(p.unused) != c.waits {
+			t.Errorf("%s: %d Loops wait for Clients, want %d", c.name, len(p.unused), c.waits)
+		}
+		for _, s := range slices.Clone(p.unused) {
+			s.expire()
+		}
+		cancel()
 	}
 }
