@@ -153,6 +153,11 @@ func (k *goCall) run(ctx context.Context) (reusable bool, err error) {
 // done is called. Done must not block, nor close the Client; it uses StartInLoop. The call has no
 // deadline and cannot be cancelled: it is for requests that the server answers some time or other.
 // The error is ErrClosed, and then done is never called.
+//
+// While done runs, its loop does nothing else. All Clients there wait, those of Dial that share it
+// too: their calls neither begin nor end, Call and Dial do not return though their contexts have
+// ended, nor does Close. So done returns within some microseconds, and leaves long work to another
+// goroutine.
 func (c *Client) Start(
 	reqType uint8, request []byte, done func(response []byte, err error),
 ) error {
@@ -388,6 +393,11 @@ type Client struct {
 // does not become that Loop's. There are up to GOMAXPROCS of them. They end 200 ms after the last
 // Client, so that a program which dials again and again finds socket and keys in place. Other
 // Clients have a Loop of their own, which ends with them. Use NewLoop to have one in any case.
+//
+// A callback of Start keeps all Clients of its Loop waiting, whoever they belong to. New ones get a
+// Loop that goes on, if there is one: no callback has kept it for more than a millisecond or two.
+// If all are kept they get the one that went on last; Dial returns when that goes on again, also if
+// ctx ends before.
 //
 // Errors: a *ConfigError, ErrTransportInUse as of Nexus.NewRpc, or a *DialError with all addresses
 // and ErrResolve with the cause that tr gave, ErrRefused, ErrConnect, or the context's as in Call.

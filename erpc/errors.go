@@ -56,17 +56,7 @@ var (
 )
 
 // unsent makes an error match ErrNotRun.
-func unsent(err error) error {
-	if errors.Is(err, ErrNotRun) {
-		return err
-	}
-	return &unsentError{err}
-}
-
-// unsentError is the error of a request that was not sent.
-type unsentError struct{ error }
-
-func (e *unsentError) Unwrap() []error { return []error{e.error, ErrNotRun} }
+func unsent(err error) error { return engine.Unsent(err) }
 
 // Error is an error answer. A handler makes one with Code, Text and Details; its client gets them
 // and finds them with errors.As. The library's own answers, such as refusals, say in Reason why.

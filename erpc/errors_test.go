@@ -139,6 +139,9 @@ func is(t testing.TB, what string, err error, wants ...error) {
 			t.Errorf("%s: %v, want %v", what, err, want)
 		}
 	}
+	if errors.Is(err, erpc.ErrNotRun) && strings.Contains(err.Error(), "outcome unknown") {
+		t.Errorf("%s: %q matches ErrNotRun", what, err)
+	}
 }
 
 // runTasks runs the background handlers that wait.

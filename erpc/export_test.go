@@ -104,6 +104,9 @@ func (c *Client) Posted() int { return c.rpc.commands.Len() }
 // Posted returns how many commands wait for a Loop, which must sleep.
 func (l *Loop) Posted() int { return l.rpc.commands.Len() }
 
+// Stuck reports whether the Loop of a Client counts as one that a callback keeps.
+func (c *Client) Stuck() bool { return c.rpc.stuckFor() > 0 }
+
 // Clients returns how many Clients a Loop has. It must sleep.
 func (l *Loop) Clients() int { return len(l.clients) }
 

@@ -189,6 +189,7 @@ func (r *Rpc) letRun() {
 
 // tick does what is due once per epoch.
 func (r *Rpc) tick() {
+	r.begun.Store(int64(r.engine.Now()))
 	r.expire()
 	r.checkIdle()
 	r.ring()
@@ -620,10 +621,30 @@ func (r *Rpc) sleep(limit time.Duration) error {
 		r.published.publish(r)
 		err = r.block(timeout)
 	}
+	now := r.readClock()
+	r.begun.Store(int64(now)) // before it is awake, see stuckFor
 	r.sleeping.Store(false)
 	r.wokenFor.Store(false)
-	r.idle.Slept(r.readClock()) // one pass, then sleep again if nothing came
+	r.idle.Slept(now) // one pass, then sleep again if nothing came
 	return err
+}
+
+// stuckAfter is how long a loop that is awake may take to begin another pass, beside the epoch
+// after which it says that it does.
+const stuckAfter = time.Millisecond
+
+// stuckFor returns for how long a loop that somebody runs has begun no pass though it is awake,
+// since a callback keeps it or it gets no processor; 0 if that is not long. It is safe in any
+// goroutine.
+func (r *Rpc) stuckFor() time.Duration {
+	if r.sleeping.Load() {
+		return 0
+	}
+	since := r.clock().Sub(monotime.Time(r.begun.Load()))
+	if since <= r.cfg.Timing.RTOMin/4+stuckAfter {
+		return 0
+	}
+	return since
 }
 
 // napFor is how long answers to pings are left alone, so that they are taken together: each wake-up

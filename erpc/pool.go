@@ -228,7 +228,7 @@ func (p *Pool) choose(
 			if r.err == nil {
 				return nil, false, ErrNoServer
 			}
-			return nil, false, fmt.Errorf("%w: %w", ErrNoServer, r.err)
+			return nil, false, fmt.Errorf("%w: %w", ErrNoServer, unsent(r.err))
 		}
 		select {
 		case <-r.changed:
@@ -650,7 +650,7 @@ func (m *member) update() {
 func (m *member) giveUp() {
 	c := m.c
 	for _, w := range c.waiting {
-		w <- m.err
+		w <- m.away()
 	}
 	c.waiting = c.waiting[:0]
 	for len(c.all) > 0 {

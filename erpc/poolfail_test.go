@@ -182,6 +182,20 @@ func TestPoolServerDies(t *testing.T) {
 	}
 }
 
+// TestPoolLostReason: a call that no server takes names why the last one was lost, and says that it
+// did not run.
+func TestPoolLostReason(t *testing.T) {
+	f, p := newPool(t, 1)
+	held := f.hold(through(p, plain), 1)
+	f.servers[0].die()
+	f.servers[0].start(f.cfg)
+	f.state(p, "s0", erpc.ServerEjected)
+	f.servers[0].mute = true // no session opens
+	is(t, "the call under way", wait(f, held, "it"), erpc.ErrPeerRestarted)
+	is(t, "a call", last(p.Call(bg, tEcho, id(1))), erpc.ErrNoServer, erpc.ErrPeerRestarted,
+		erpc.ErrNotRun)
+}
+
 // TestPoolServerRestarts: a server is started again before anybody has noticed that it died. Few
 // calls find out.
 func TestPoolServerRestarts(t *testing.T) {

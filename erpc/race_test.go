@@ -1,6 +1,7 @@
 package erpc_test
 
 import (
+	"context"
 	"errors"
 	"strings"
 	"testing"
@@ -8,6 +9,7 @@ import (
 
 	"github.com/userspace-rpc/erpc/erpc"
 	"github.com/userspace-rpc/erpc/transport"
+	"github.com/userspace-rpc/erpc/wire"
 )
 
 // nowhere is an address from which nothing comes.
@@ -120,6 +122,59 @@ func TestRaceWon(t *testing.T) {
 	if n := slow.rpc.Sessions(); n != 0 {
 		t.Errorf("%d sessions are left at the first server", n)
 	}
+}
+
+// muteAfterChallenge has a server stop when it has given a cookie: it opens the session when it
+// goes on.
+func (r *racing) muteAfterChallenge(s *farmServer) {
+	r.end.tap = func(pkt []byte, from transport.Addr) {
+		var h wire.Header
+		if h.Parse(pkt) == nil && wire.Op(h.ReqType) == wire.OpChallenge && from == s.end.addr {
+			s.mute, r.end.tap = true, nil
+		}
+	}
+}
+
+// ranAlone checks that a server, which goes on, opens a session and has none soon after.
+func (r *racing) ranAlone(s *farmServer) {
+	r.tb.Helper()
+	s.mute = false
+	r.rounds(20 * time.Millisecond)
+	if opened, n := s.rpc.Counters().SessionsOpened, s.rpc.Sessions(); opened == 0 || n != 0 {
+		r.tb.Errorf("the server opened %d sessions, and has %d", opened, n)
+	}
+}
+
+// TestRaceLoser: the server that loses a race opens its session when that is over. It learns at
+// once that nobody wants it.
+func TestRaceLoser(t *testing.T) {
+	f := newRacing(t, 2)
+	slow, quick := f.servers[0], f.servers[1]
+	f.named("name", slow.end.addr, quick.end.addr)
+	f.muteAfterChallenge(slow)
+	c, err := f.dialAny("name")
+	is(t, "dial", err, nil)
+	f.ranAlone(slow)
+	f.all("calls", f.calls(of(c), tEcho, 1, 20), 20, nil)
+}
+
+// TestDialGivenUp: the context of a Dial ends while its server opens the session, which ends at
+// once.
+func TestDialGivenUp(t *testing.T) {
+	f := newRacing(t, 1)
+	s := f.servers[0]
+	f.muteAfterChallenge(s)
+	ctx, cancel := context.WithCancel(bg)
+	dialed := make(chan error, 1)
+	go func() {
+		_, err := f.loop.Dial(ctx, s.name)
+		dialed <- err
+	}()
+	f.until("it has a cookie", func() bool { return s.mute })
+	f.rounds(5 * time.Millisecond)
+	cancel()
+	is(t, "dial", wait(f.farm, dialed, "its end"), erpc.ErrCancelled)
+	f.ranAlone(s)
 }
 
 // TestRedialWhatWorked: a Client whose server has ended its session tries its address first.

@@ -59,6 +59,7 @@ type Rpc struct {
 	owner    atomic.Uintptr // who may use the Rpc; see enter
 	sleeping atomic.Bool    // the loop waits in the transport; written by the loop
 	wokenFor atomic.Bool    // a wake-up is on its way
+	begun    atomic.Int64   // when a pass began, the last one or one at most an epoch before it
 	commands *ring.MPSC[command]
 	closed   atomic.Bool
 	lastWork monotime.Time // when the loop last had something to do
@@ -163,6 +164,7 @@ func (n *Nexus) newRpc(c *claim) (*Rpc, error) {
 	r.engineConfig = n.engineConfig(r, mtu, &caps)
 	r.engine.Init(&r.engineConfig, port{r})
 	r.lastWork = r.engine.Now()
+	r.begun.Store(int64(r.lastWork))
 	r.throttled = r.quota.Throttled(r.lastWork)
 	if r.procs = int64(runtime.GOMAXPROCS(0)); n.cfg.Simulation.Clock != nil {
 		r.procs = math.MaxInt64 // the machine below a simulation does not matter

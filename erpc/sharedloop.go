@@ -32,7 +32,8 @@ const (
 // are of the same Kind and their configurations equal. So a Client costs no socket, no thread and
 // no memory of its own, and what there is of keys between two hosts serves all Clients there. There
 // are as many Loops of a sort as goroutines can run at a time, so that Clients have all processors,
-// and a callback that takes long keeps only some of them waiting.
+// and a callback that takes long keeps only some of them waiting: those that were on its Loop
+// before. New ones get another, as long as there is one.
 type sharedLoops struct {
 	linger time.Duration
 	mu     sync.Mutex
@@ -115,7 +116,7 @@ func (p *sharedLoops) dial(
 		c, err = l.Dial(ctx, addr)
 	}
 	if err != nil {
-		s.leave(own, !errors.Is(err, engine.ErrPortClosed))
+		s.leave(own, ctx.Err() == nil && !errors.Is(err, engine.ErrPortClosed))
 		return nil, err
 	}
 	c.shared, c.given = s, own
@@ -129,20 +130,24 @@ func detach(own *claim) *claim {
 	return d
 }
 
-// join finds the Loop with the fewest Clients, and counts one more. The Loop may still have to be
+// join finds a Loop, and counts a Client more there. That is the one with the fewest Clients of
+// those that go on; if callbacks keep all, the one that went on last. The Loop may still have to be
 // made.
 func (p *sharedLoops) join(sort loopSort, cfg *Config) *sharedLoop {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	var least *sharedLoop
+	var stuck time.Duration // for how long least is
 	n, want := 0, rest(cfg)
 	p.loops[sort] = slices.DeleteFunc(p.loops[sort], (*sharedLoop).ended)
 	for _, s := range p.loops[sort] {
 		if !reflect.DeepEqual(s.cfg, want) {
 			continue
 		}
-		if n++; least == nil || s.clients < least.clients {
-			least = s
+		n++
+		d := s.stuckFor()
+		if least == nil || d < stuck || d == stuck && s.clients < least.clients {
+			least, stuck = s, d
 		}
 	}
 	if least == nil || least.clients > 0 && n < runtime.GOMAXPROCS(0) || least.clients >= loopCrowd {
@@ -162,10 +167,19 @@ func (s *sharedLoop) ended() bool {
 	return l != nil && l.closed.Load()
 }
 
+// stuckFor returns for how long a callback of a Client has kept the Loop, 0 if that is not long.
+func (s *sharedLoop) stuckFor() time.Duration {
+	if l := s.loop.Load(); l != nil && s.clients > 0 {
+		return l.rpc.stuckFor()
+	}
+	return 0
+}
+
 // leave counts a Client less. The Loop ends some time after the last one, or at once if that one
 // could not be dialled, or if many Loops wait. Given is the transport that the Client was given,
 // which is free now. Where nobody listens a dial has not failed for good: the Loop knows that, and
-// hosts say it seldom.
+// hosts say it seldom. Nor has one whose context ended: its server may be about to open the
+// session, and is told that nobody wants it.
 func (s *sharedLoop) leave(given *claim, failed bool) {
 	given.drop()
 	p := s.among

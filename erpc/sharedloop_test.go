@@ -281,6 +281,40 @@ func TestKeysAreCopied(t *testing.T) {
 	}
 }
 
+// TestDialPassesStuckLoop: a callback keeps a Loop. Clients that come meanwhile do not wait for it.
+func TestDialPassesStuckLoop(t *testing.T) {
+	checkLeaks(t)
+	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(max(2, runtime.GOMAXPROCS(0))))
+	addr := whoServer(t, erpc.Config{})
+	stuck, _ := from(t, listen(t, "127.0.0.1:0"), addr, erpc.Config{})
+	for range runtime.GOMAXPROCS(0) - 1 { // the other Loops have as many Clients
+		from(t, listen(t, "127.0.0.1:0"), addr, erpc.Config{})
+	}
+	begun, release := make(chan struct{}), make(chan struct{})
+	goOn := sync.OnceFunc(func() { close(release) })
+	t.Cleanup(goOn) // before the Clients are closed
+	is(t, "start", stuck.Start(typeWho, nil, func([]byte, error) {
+		close(begun)
+		<-release
+	}), nil)
+	eventually(t, begun, "the callback")
+	for !stuck.Stuck() {
+		runtime.Gosched()
+	}
+	dialed := make(chan error, 1)
+	for range 4 * runtime.GOMAXPROCS(0) {
+		go func() {
+			c, err := erpc.Dial(bg, listen(t, "127.0.0.1:0"), addr, erpc.Config{})
+			if err == nil {
+				_, err = c.Call(bg, typeWho, nil)
+				err = errors.Join(err, c.Close())
+			}
+			dialed <- err
+		}()
+		is(t, "dial, call, close", eventually(t, dialed, "a Client"), nil)
+	}
+}
+
 // TestDialWhileLoopsEnd: Clients come while the last ones of their Loop go.
 func TestDialWhileLoopsEnd(t *testing.T) {
 	checkLeaks(t)

@@ -91,14 +91,15 @@ func (d *Dialer) Tick(now monotime.Time, out *Out) error {
 // NextAt returns when Tick wants to be called.
 func (d *Dialer) NextAt() monotime.Time { return min(d.nextAt, d.deadline) }
 
-// proved reports whether the server believes the address: the next packet proves the path's MTU.
-func (d *Dialer) proved() bool {
+// Proved reports whether the server believes the address: the packets that leave now, which prove
+// the path's MTU, can open the session.
+func (d *Dialer) Proved() bool {
 	return d.via != 0 || d.Connect.Cookie != [wire.CookieSize]byte{}
 }
 
 func (d *Dialer) send(now monotime.Time, out *Out) {
 	size := 0
-	if d.proved() {
+	if d.Proved() {
 		if d.tries > 0 && d.tries%triesPerMTU == 0 {
 			d.stepDown()
 		}
@@ -122,7 +123,7 @@ func (d *Dialer) send(now monotime.Time, out *Out) {
 func (d *Dialer) put(b []byte) {
 	d.Connect.Put(b)
 	padding := b[wire.ConnectSize+copy(b[wire.ConnectSize:], d.Ext):]
-	if d.Pad != nil && d.proved() {
+	if d.Pad != nil && d.Proved() {
 		d.Pad(padding)
 	}
 }
@@ -160,12 +161,12 @@ func (d *Dialer) Rest(until monotime.Time) { d.nextAt = until }
 // plan sets the time of the next try.
 func (d *Dialer) plan(now monotime.Time) {
 	wait := d.retry
-	if !d.proved() {
+	if !d.Proved() {
 		d.dice = d.dice*6364136223846793005 + 1442695040888963407 // Knuth's, of MMIX
 		wait += time.Duration(float64(wait) * (float64(d.dice>>40)/(1<<25) - 0.25))
 	}
 	d.nextAt = now.Add(wait)
-	if d.proved() || d.tries >= fastTries {
+	if d.Proved() || d.tries >= fastTries {
 		d.retry = min(d.retry*3/2, d.maxRetry)
 	}
 }
@@ -182,7 +183,7 @@ func (d *Dialer) Bounced(again bool, now monotime.Time) bool {
 		return false
 	}
 	d.bounced++
-	if again && !d.proved() {
+	if again && !d.Proved() {
 		d.nextAt = min(d.nextAt, now.Add(bounceRetry))
 	}
 	return true
@@ -215,7 +216,7 @@ func (d *Dialer) Answered() bool { return d.answered != 0 }
 
 // Repeats reports whether the next Tick would repeat a first Connect.
 func (d *Dialer) Repeats(now monotime.Time) bool {
-	return d.tries > 0 && !d.proved() && d.nextAt <= now && now < d.deadline
+	return d.tries > 0 && !d.Proved() && d.nextAt <= now && now < d.deadline
 }
 
 // Skip counts the repetition that is due as sent and lost.
@@ -243,7 +244,7 @@ func (d *Dialer) OnChallenge(c *wire.Challenge, now monotime.Time, out *Out) {
 
 // Answers reports whether the Connect that was sent last answers a Challenge.
 func (d *Dialer) Answers(c *wire.Challenge) bool {
-	return d.proved() && c.Cookie == d.Connect.Cookie
+	return d.Proved() && c.Cookie == d.Connect.Cookie
 }
 
 // Proceed sends a Connect with the cookie of a Challenge to this dialer now, also if one has left
@@ -273,7 +274,7 @@ func (d *Dialer) again(now monotime.Time) {
 func (d *Dialer) OnAccept(a *wire.Accept, now monotime.Time) (
 	p Params, rtt time.Duration, ok bool, err error,
 ) {
-	if a.Nonce != d.Connect.Nonce || !d.proved() {
+	if a.Nonce != d.Connect.Nonce || !d.Proved() {
 		return Params{}, 0, false, nil
 	}
 	mine := &d.Connect.Offer

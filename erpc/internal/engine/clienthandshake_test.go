@@ -25,12 +25,7 @@ type farewells struct {
 func newFarewells(t *testing.T, cfg setup, handlers ...func(request)) *farewells {
 	t.Helper()
 	p := &farewells{client: newStub(t, cfg)}
-	cfg.OnSession = func(s *Conn, ev session.EventKind) {
-		if ev != session.EventOpened {
-			p.ended = append(p.ended, s.Err())
-		}
-	}
-	cfg.Seed = 10
+	cfg.Seed, cfg.OnSession = 10, p.note
 	p.server = newStub(t, cfg, handlers...)
 	p.s = p.client.dialTo(1)
 	for range 10 {
@@ -40,6 +35,13 @@ func newFarewells(t *testing.T, cfg setup, handlers ...func(request)) *farewells
 		p.ferry(t)
 	}
 	return p
+}
+
+// note follows the server's sessions.
+func (p *farewells) note(s *Conn, ev session.EventKind) {
+	if ev != session.EventOpened {
+		p.ended = append(p.ended, s.Err())
+	}
 }
 
 // ferry carries what both sides have sent, and returns how many packets the server had.

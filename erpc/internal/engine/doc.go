@@ -41,6 +41,7 @@
 //	handshake.go        how sessions open and end: cookies, Connect, Accept, Disconnect
 //	securehandshake.go  the client's side where packets are sealed: keys, tickets
 //	halfopen.go         the server's side of that: clients that have proved an address alone
+//	abandoned.go        sessions that their servers open when nobody wants them here any more
 //	keys.go             credentials, and workers for the steps of handshakes
 //	association.go      what joins two endpoints; indices; keys that are lost or worn
 //	liveness.go         pings, ICMP errors, incarnations, addresses that change

@@ -551,8 +551,13 @@ func (e *Engine) onAssociation(a *association, op wire.Op, pkt, body []byte) {
 func (e *Engine) onStranger(
 	h *wire.Header, token uint32, body []byte, from *transport.Addr, via uint32,
 ) {
-	e.stats.DropNoSession++
 	op := wire.Op(h.ReqType)
+	if op == wire.OpAccept {
+		var a wire.Accept
+		a.Parse(body)
+		e.decline(&a, token, from, via)
+	}
+	e.stats.DropNoSession++
 	if via == 0 && e.timers.resetsLeft == 0 || op != wire.OpPing && op != wire.OpDisconnect {
 		return
 	}

@@ -223,9 +223,9 @@ var (
 	ErrDenied   = NotRun("peer not authenticated")
 
 	ErrPeerLost      = errors.New("peer lost")
-	ErrPeerRestarted = errors.New("peer restarted, outcome unknown")
-	ErrPeerClosed    = errors.New("session closed by the peer, outcome unknown")
-	ErrOutOfStep     = errors.New("session out of step, outcome unknown")
+	ErrPeerRestarted = error(&unknownError{"peer restarted"})
+	ErrPeerClosed    = error(&unknownError{"session closed by the peer"})
+	ErrOutOfStep     = error(&unknownError{"session out of step"})
 	ErrTooLarge      = errors.New("message too large")
 	ErrExhausted     = errors.New("resource exhausted")
 	ErrClosed        = errors.New("closed")
@@ -236,8 +236,7 @@ var (
 var ErrPortClosed = Caused(errors.New("nobody listens at the server's port"), ErrConnect)
 
 // ErrNotTaken is the ErrPeerClosed of a request that the server certainly never took.
-var ErrNotTaken error = &causedError{NotRun("session closed by the peer, request not run"),
-	ErrPeerClosed}
+var ErrNotTaken = Unsent(ErrPeerClosed)
 
 // ownErrors are the library's names for the errors of the packages below it.
 var ownErrors = []struct{ below, own error }{
@@ -280,6 +279,22 @@ type causedError struct {
 }
 
 func (e *causedError) Unwrap() []error { return []error{e.error, e.own} }
+
+// Unsent makes an error match ErrNotRun. Its text does not say then that the outcome is unknown.
+func Unsent(err error) error {
+	if errors.Is(err, ErrNotRun) {
+		return err
+	}
+	if e, ok := err.(*unknownError); ok {
+		return Caused(NotRun(e.what+", request not run"), e)
+	}
+	return Caused(err, ErrNotRun)
+}
+
+// unknownError is a named error of requests that may have run.
+type unknownError struct{ what string }
+
+func (e *unknownError) Error() string { return e.what + ", outcome unknown" }
 
 // notRunError is a named error that matches ErrNotRun.
 type notRunError struct{ text string }

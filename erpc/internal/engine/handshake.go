@@ -24,7 +24,8 @@ type handshakes struct {
 	early     []connectPacket // Crypto packets in it that may belong to them
 	budgets   budgets
 	shut      [16]shutPort
-	nextShut  int // the place for another one
+	nextShut  int             // the place for another one
+	abandoned []abandonedDial // the first one to be forgotten first
 }
 
 func newHandshakes(rng *rand.Rand) handshakes {
@@ -172,6 +173,7 @@ func (e *Engine) onAccept(s *Conn, a *wire.Accept) {
 	case !ok:
 	case err != nil:
 		e.end(s, fmt.Errorf("%w: %w", ErrRefused, err), Refused)
+		e.decline(a, s.End.LocalToken, &s.End.Peer, s.End.Via)
 	default:
 		with := e.acceptedBy(s, a)
 		if with == nil {
@@ -205,14 +207,15 @@ func (e *Engine) judgeServer(s *Conn, a *wire.Accept) {
 		return stepResult{err: k.authorize(ctx, localIdentity(peer, true))}
 	}
 	done := func(r stepResult) {
-		switch {
-		case s.state != connecting || s.dialer == nil:
-		case r.err != nil:
-			e.end(s, handshakeError(r.err), Refused)
-		default:
+		if s.state == connecting && r.err == nil {
 			s.welcome = true
 			e.onAccept(s, &accept)
+			return
 		}
+		if s.state == connecting {
+			e.end(s, handshakeError(r.err), Refused)
+		}
+		e.decline(&accept, s.End.LocalToken, &peer, 0)
 	}
 	s.judged = e.step(e.cfg.Shares.Key(peer), nil, nil, work, done)
 }
@@ -229,6 +232,7 @@ func (e *Engine) end(s *Conn, err error, fate Fate) {
 		return
 	}
 	s.state = ending
+	e.abandon(s)
 	s.err, s.fate, s.dialer = err, fate, nil
 	if s.Server == nil || s.Server.Queued() {
 		e.Out.Flush()
