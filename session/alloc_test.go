@@ -31,7 +31,7 @@ func exchange(r *rig, op Op, respSize int) {
 			}
 			in := Arrival{Now: r.now}
 			if h.Type == wire.TypeCR {
-				r.cl.OnCR(&h, &in, r.cout)
+				r.cl.OnCR(&h, nil, &in, r.cout)
 			} else {
 				r.cl.OnResp(&h, payload, &in, r.cout)
 			}

@@ -60,7 +60,7 @@ func TestEndFlushesQueuedRequest(t *testing.T) {
 		}
 		r.takeClient()
 		cr := wire.Header{Type: wire.TypeCR, ReqType: 1, ReqNum: 8}
-		r.cl.OnCR(&cr, &Arrival{}, r.cout)
+		r.cl.OnCR(&cr, nil, &Arrival{}, r.cout)
 		r.cout.Feed(0) // queues packet 1
 		if ks := kinds(r.cout); !slices.Equal(ks, []EventKind{EventProgress}) {
 			t.Fatalf("%s: outcomes %v", kind, ks)

@@ -37,6 +37,7 @@ type clientSlot struct {
 	pasts    uint8  // tries in a row that the server said are past
 	pastTry  uint16 // of the last of these
 	try      uint16 // rollbacks of the request; goes with its packets
+	probes   bool   // the peer keeps packets behind a lost one: they are sent again step by step
 	per      uint32 // data bytes in a packet of both messages
 	numReq   uint32
 	numResp  uint32 // 0 until response packet 0 has come
@@ -60,6 +61,27 @@ func (s *clientSlot) sent(k uint32) monotime.Time {
 		return s.times.at[k&uint32(len(s.times.at)-1)]
 	}
 	return s.sentAt
+}
+
+// recovers reports whether the slot sends packets again and has to wait for an answer first.
+func (s *clientSlot) recovers() bool {
+	return s.probes && s.numTx >= s.times.stop && s.numTx < s.highTx
+}
+
+// forgetAhead forgets which response packets have come ahead of others.
+func (s *clientSlot) forgetAhead() {
+	if t := s.times; t != nil && t.ahead.n > 0 {
+		t.ahead = scoreboard{}
+	}
+}
+
+// sentTo returns the packet behind those that have been sent. A request that was counted anew has
+// none from before.
+func (s *clientSlot) sentTo() uint32 {
+	if s.highTx == wire.MaxPackets {
+		return s.numTx
+	}
+	return max(s.numTx, s.highTx)
 }
 
 // total returns how many packets the client sends for the request, as far as known.
@@ -110,9 +132,20 @@ type Client struct {
 // ClientHot is how many bytes from the start of a Client on a small RPC touches.
 const ClientHot = 528
 
-// txTimes remembers when the packets in flight were sent.
+// txTimes is what a slot knows of packets in flight: when they were sent, and which response
+// packets have come before earlier ones.
 type txTimes struct {
-	at []monotime.Time // by packet number & (length-1)
+	at    []monotime.Time // by packet number & (length-1)
+	ahead scoreboard
+	// Of a slot that probes: the first packet that is not sent again before an answer, and how many
+	// before it were to be sent.
+	stop, span uint32
+}
+
+// probe has a slot send again span packets, and no others before there is an answer.
+func (s *clientSlot) probe(span uint32) {
+	s.probes = true
+	s.times.stop, s.times.span = s.numRx+span, span
 }
 
 // NewClient returns a client half that queues requests until Open is called. The session has
@@ -226,12 +259,13 @@ func (c *Client) begin(op Op, deadline, now monotime.Time, out *Out) {
 		c.spend(out)
 	}
 	s.busy = true
-	s.retries, s.fast, s.try, s.pasts = 0, 0, 0, 0
+	s.retries, s.fast, s.try, s.pasts, s.probes = 0, 0, 0, 0, false
 	s.ownsResp = false
 	s.per, s.cut = uint32(c.PerPacket), c.cut
 	s.numReq = packets(op.Req.Size(), c.PerPacket)
 	s.numResp = 0
 	s.numTx, s.numRx, s.highTx, s.againGen = 0, 0, 0, 0
+	s.forgetAhead()
 	s.progress = now
 	c.busy++
 	if s.numReq == 1 && c.credits > 0 && c.stalled.n == 0 && (!c.pace.gated || c.may(now, out)) {
@@ -257,20 +291,22 @@ func (c *Client) spend(out *Out) {
 
 // kick puts slot i in line for credits and hands out what credits there are.
 func (c *Client) kick(i uint8, now monotime.Time, out *Out) {
-	if s := &c.slots[i]; !s.stalled && s.numTx < s.total() {
+	c.mayLineUp(i)
+	c.pump(now, out)
+}
+
+// mayLineUp puts slot i in line if it has something to send.
+func (c *Client) mayLineUp(i uint8) {
+	if s := &c.slots[i]; !s.stalled && s.numTx < s.total() && !s.recovers() {
 		s.stalled = true
 		c.lineUp(i)
 	}
-	c.pump(now, out)
 }
 
 // gather is kick for an answer: credits that come back one by one go out together, when they are as
 // many as one return may stand for, or when the packets at hand are taken.
 func (c *Client) gather(i uint8, now monotime.Time, out *Out) {
-	if s := &c.slots[i]; !s.stalled && s.numTx < s.total() {
-		s.stalled = true
-		c.lineUp(i)
-	}
+	c.mayLineUp(i)
 	if c.credits >= int(c.together()) {
 		c.pump(now, out)
 	} else if !c.hungry && c.stalled.n > 0 {
@@ -285,7 +321,7 @@ func (c *Client) pump(now monotime.Time, out *Out) {
 	for c.credits > 0 && c.stalled.n > 0 {
 		i := c.stalled.head
 		s := &c.slots[i]
-		if !s.busy || s.waits || s.numTx >= s.total() {
+		if !s.busy || s.waits || s.numTx >= s.total() || s.recovers() {
 			c.stepOut() // the request ended, or was rolled back and resent, while it waited
 			continue
 		}
@@ -300,13 +336,11 @@ func (c *Client) pump(now monotime.Time, out *Out) {
 		}
 		c.stepOut()
 		c.sendNext(s, n, now, out)
-		for left := c.together() - 1; left > 0 && c.credits > 0 && s.numTx < s.numReq; left-- {
+		for left := c.together() - 1; left > 0 && c.credits > 0 && s.numTx < s.numReq &&
+			!s.recovers(); left-- {
 			c.sendNext(s, 1, now, out)
 		}
-		if s.numTx < s.total() {
-			s.stalled = true
-			c.lineUp(i)
-		}
+		c.mayLineUp(i)
 	}
 	if c.stalled.n > 0 {
 		c.stats.CreditStalls++
@@ -424,7 +458,7 @@ func (c *Client) noteTime(s *clientSlot, k uint32, now monotime.Time) {
 		for n < c.Credits {
 			n <<= 1
 		}
-		s.times = &txTimes{make([]monotime.Time, n)}
+		s.times = &txTimes{at: make([]monotime.Time, n)}
 	}
 	s.times.at[k&uint32(len(s.times.at)-1)] = now
 }
@@ -740,6 +774,9 @@ func (c *Client) OnWait(h *wire.Header, in *Arrival, out *Out) {
 func (c *Client) waitRTT(
 	s *clientSlot, h *wire.Header, now monotime.Time, retries, fast uint8,
 ) time.Duration {
+	if h.PktNum >= s.numTx {
+		return 0 // an earlier copy completed the request: the others have come without it
+	}
 	if !wire.SameTry(h.Hold, s.try) { // an answer to an earlier copy
 		c.keep(retries, fast, s.sent(h.PktNum), now)
 		return 0

@@ -214,9 +214,11 @@ func (c *Client) recount(i uint8, now monotime.Time, out *Out) bool {
 	c.clearQuiet(s)
 	s.cut, s.per = c.cut, uint32(c.PerPacket)
 	s.numReq, s.numResp, s.numTx, s.numRx = n, 0, 0, 0
+	s.probes = false
 	if s.waits { // the server has all of it
 		s.numTx, s.numRx = n-1, n-1
 	}
+	s.forgetAhead()
 	s.highTx = wire.MaxPackets // all of it may have been sent before
 	return true
 }

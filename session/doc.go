@@ -98,6 +98,15 @@
 // word (a CR with the gap flag) that it misses a packet before the one it got. Both
 // count only if they answer packets sent since the last rollback, which the try tells.
 //
+// Packets that come though earlier ones are missing are kept, up to 256 ahead: by the client those
+// of a response, by a server those of a request for which its buffer has room already. The client
+// knows the holes of a response, and the server's word names the first one of a request. Then only
+// that hole is sent again, and the answer to its last packet speaks for those that were kept: the
+// next hole follows, a round trip later. A server that keeps nothing, as those of before, names no
+// hole, and the client goes back to all of it. If what follows the hole is missing too, twice as
+// much goes again with each round trip. What goes again alone has nothing behind it that could tell
+// of its loss: so it goes again after the time of the last packet (see Losses).
+//
 // # Repeats
 //
 // A server answers the same packet (slot, number, type, try) once in a quarter of the least

@@ -10,14 +10,14 @@ import (
 // OnCR takes a credit return. The header is parsed, and End.Names has accepted the packet.
 // The server takes request packets in order only, so that a CR speaks for all
 // packets before its own as well, whose CRs may be lost.
-func (c *Client) OnCR(h *wire.Header, in *Arrival, out *Out) {
+func (c *Client) OnCR(h *wire.Header, body []byte, in *Arrival, out *Out) {
 	i, ok := c.accept(h)
 	if !ok {
 		return
 	}
 	s := &c.slots[i]
 	if h.Flags&wire.FlagGap != 0 {
-		c.onGap(i, h, in.Now, out)
+		c.onGap(i, h, body, in.Now, out)
 		return
 	}
 	if h.PktNum >= s.numReq-1 {
@@ -57,8 +57,7 @@ func (c *Client) OnResp(h *wire.Header, data []byte, in *Arrival, out *Out) {
 	}
 	j := h.PktNum - (s.numReq - 1)
 	if j > 0 && h.PktNum > s.numRx {
-		c.stats.DropFuture++
-		c.lost(i, h.Hold, in.Now, out) // the response packets before it
+		c.onAhead(i, h, data, j, in.Now, out)
 		return
 	}
 	if len(data) != payload(int(h.MsgSize), int(s.per), j) {
@@ -80,6 +79,9 @@ func (c *Client) OnResp(h *wire.Header, data []byte, in *Arrival, out *Out) {
 		return
 	}
 	copy(s.op.Resp.Bytes()[int(j)*int(s.per):], data)
+	if j > 0 && s.times.ahead.n > 0 {
+		h.PktNum = s.times.ahead.pass(h.PktNum+1) - 1 // with those that have come before
+	}
 	if h.PktNum+1 < s.total() {
 		c.progress(i, h, in, wire.HeaderSize+len(data), out)
 		return
@@ -97,6 +99,26 @@ func (c *Client) OnResp(h *wire.Header, data []byte, in *Arrival, out *Out) {
 	}
 	ev := out.add(EventDone)
 	ev.Ref, ev.RTT, ev.Resp = ref, rtt, resp
+}
+
+// onAhead takes response packet j, which has come though earlier ones are missing: they are lost,
+// and asked for again. Those behind them are kept.
+func (c *Client) onAhead(
+	i uint8, h *wire.Header, data []byte, j uint32, now monotime.Time, out *Out,
+) {
+	s := &c.slots[i]
+	b := &s.times.ahead
+	if h.PktNum >= s.total() || int(h.MsgSize) != s.op.Resp.Size() ||
+		len(data) != payload(int(h.MsgSize), int(s.per), j) {
+		c.stats.DropSize++
+		return
+	}
+	if h.PktNum-s.numRx >= maxAhead || !b.add(h.PktNum) {
+		c.stats.DropFuture++
+	} else {
+		copy(s.op.Resp.Bytes()[int(j)*int(s.per):], data)
+	}
+	c.lost(i, h.Hold, b.hole(s.numRx), now, out)
 }
 
 // ackSize is the least size in bytes of a response whose last packet is acknowledged, so that the
@@ -181,7 +203,7 @@ func (c *Client) accept(h *wire.Header) (uint8, bool) {
 	switch {
 	case !s.busy || s.reqNum != h.ReqNum || pkt < s.numRx || h.Flags.Cut() != s.cut:
 		c.stats.DropPast++
-	case pkt >= s.numTx && !(s.waits && pkt == s.numReq-1):
+	case pkt >= s.sentTo() && !(s.waits && pkt == s.numReq-1):
 		c.stats.DropUnsent++
 	default:
 		return i, true
@@ -197,9 +219,11 @@ func (c *Client) received(s *clientSlot, h *wire.Header, now monotime.Time) time
 		s.waits, s.numTx = false, s.numReq
 		c.credits--
 	}
-	c.credits += int(k + 1 - s.numRx)
-	s.numRx = k + 1
+	jumps := c.receivedTo(s, k+1)
 	retries, fast := s.retries, s.fast
+	if jumps {
+		fast = 0 // what was sent again was lost
+	}
 	s.retries, s.fast, s.pasts = 0, 0, 0
 	s.progress = now
 	held := time.Duration(0)
@@ -217,6 +241,9 @@ func (c *Client) received(s *clientSlot, h *wire.Header, now monotime.Time) time
 			return 0
 		}
 	} else {
+		if jumps {
+			return 0 // that packet was not sent again
+		}
 		if !wire.SameTry(h.Hold, s.try) { // an answer to an earlier copy
 			c.keep(retries, fast, s.sent(k), now)
 			return 0
@@ -238,34 +265,66 @@ func (c *Client) received(s *clientSlot, h *wire.Header, now monotime.Time) time
 	return rtt
 }
 
-// onGap takes the server's word that it misses a packet, though it has seen a later
-// one. All request packets before the missing one are there.
-func (c *Client) onGap(i uint8, h *wire.Header, now monotime.Time, out *Out) {
+// receivedTo notes that all packets before k have their answers. It reports true if some of them
+// were not sent again since the last rollback: the peer has kept them.
+func (c *Client) receivedTo(s *clientSlot, k uint32) (jumps bool) {
+	if jumps = k > s.numTx; jumps {
+		c.credits += int(s.numTx - s.numRx)
+		s.numTx = k
+	} else {
+		c.credits += int(k - s.numRx)
+	}
+	s.numRx = k
+	switch {
+	case !s.probes || k < s.times.stop:
+	case jumps:
+		s.probe(max(1, s.times.ahead.hole(k)))
+	default:
+		s.probe(2 * s.times.span) // the peer has not kept what is behind
+	}
+	return jumps
+}
+
+// onGap takes the server's word that it misses a packet, though it has seen a later one. All
+// request packets before the missing one are there. The body lists the holes, if the server keeps
+// what is behind them: then only those in the first one are sent again.
+func (c *Client) onGap(
+	i uint8, h *wire.Header, body []byte, now monotime.Time, out *Out,
+) {
 	s := &c.slots[i]
 	if !wire.SameTry(h.Hold, s.try) {
 		c.stats.DropPast++ // it answers packets sent before the last rollback
 		return
 	}
 	if m := h.PktNum; m < s.numReq && m > s.numRx {
-		c.credits += int(m - s.numRx)
-		s.numRx = m
+		c.receivedTo(s, m)
 		s.retries, s.fast = 0, 0
 	}
-	c.lost(i, h.Hold, now, out)
+	hole := uint32(0)
+	if list, err := wire.ParseHoles(body); err == nil {
+		if first, n := list.At(0); first == s.numRx {
+			hole = n
+		}
+	}
+	c.lost(i, h.Hold, hole, now, out)
 }
 
 // maxFast bounds the rollbacks of a slot on evidence without progress: after that
 // only the timeout helps.
 const maxFast = 3
 
-// lost rolls slot i back at once, since a packet was answered out of order that was
-// sent in this try.
-func (c *Client) lost(i uint8, try uint16, now monotime.Time, out *Out) {
+// lost rolls slot i back at once, since a packet was answered out of order that was sent in this
+// try. If the peer keeps what is behind a hole of so many packets, not 0, only those are sent until
+// there is an answer.
+func (c *Client) lost(i uint8, try uint16, hole uint32, now monotime.Time, out *Out) {
 	s := &c.slots[i]
 	if !wire.SameTry(try, s.try) || s.fast == maxFast {
 		return
 	}
 	s.fast++
+	if s.probes = hole > 0 && s.highTx != wire.MaxPackets; s.probes {
+		s.probe(hole)
+	}
 	c.stats.FastRollbacks++
 	c.rollback(i, now, out)
 }
@@ -327,7 +386,7 @@ func (c *Client) Scan(now monotime.Time, out *Out) (retries uint8) {
 	}
 	if last != nil && !asked && last.numTx-last.numRx == 1 && !c.queued(last, out) &&
 		now.Sub(last.progress) >= c.rtt.early(1) {
-		c.lost(uint8(last.reqNum&uint64(len(c.slots)-1)), last.try, now, out)
+		c.lost(uint8(last.reqNum&uint64(len(c.slots)-1)), last.try, last.again(), now, out)
 	}
 	return retries
 }
@@ -347,6 +406,7 @@ func (c *Client) timedOut(i uint8, now monotime.Time, out *Out) bool {
 		return false
 	}
 	c.stats.Rollbacks++
+	s.probes = false
 	// One timeout may be a peer that does not get to run, and one without the response
 	// alone may be a slow handler.
 	if s.retries >= 2 && s.numRx != s.numReq-1 && c.backoff.told.another(since, now) {
@@ -358,10 +418,26 @@ func (c *Client) timedOut(i uint8, now monotime.Time, out *Out) bool {
 
 // ifOvertaken rolls slot i back if a packet that was sent later has been answered and this one has
 // waited too long. Its handler may be slow, too: then one packet is wasted.
+//
+// A slot that probes has sent nothing behind what it waits for. So that is sent again soon, a few
+// times.
 func (c *Client) ifOvertaken(i uint8, now monotime.Time, out *Out) {
-	if s := &c.slots[i]; now.Sub(s.progress) >= c.rtt.early(s.numTx-s.numRx) {
-		c.overtaken(i, now, out)
+	s := &c.slots[i]
+	waited := now.Sub(s.progress)
+	if waited >= c.rtt.early(s.numTx-s.numRx) && c.overtaken(i, now, out) {
+		return
 	}
+	if s.recovers() && waited>>s.fast >= c.rtt.early(1) {
+		c.lost(i, s.try, 1, now, out)
+	}
+}
+
+// again returns the hole that a slot which probes has at least, for lost; else 0.
+func (s *clientSlot) again() uint32 {
+	if s.probes {
+		return 1
+	}
+	return 0
 }
 
 // overtaken rolls slot i back if a packet that was sent later has been answered.
@@ -369,7 +445,7 @@ func (c *Client) ifOvertaken(i uint8, now monotime.Time, out *Out) {
 func (c *Client) overtaken(i uint8, now monotime.Time, out *Out) bool {
 	s := &c.slots[i]
 	if c.latest > s.progress && s.busy && s.numTx != s.numRx && s.retries == 0 && s.fast == 0 {
-		c.lost(i, s.try, now, out)
+		c.lost(i, s.try, s.again(), now, out)
 		return true
 	}
 	return false

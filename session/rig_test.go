@@ -374,7 +374,7 @@ func (r *rig) fromServer(p dgram) {
 	h := p.header()
 	switch h.Type {
 	case wire.TypeCR:
-		r.cl.OnCR(&h, r.arrival(), r.cout)
+		r.cl.OnCR(&h, p.raw[wire.HeaderSize:], r.arrival(), r.cout)
 	case wire.TypeResp:
 		r.cl.OnResp(&h, p.raw[wire.HeaderSize:], r.arrival(), r.cout)
 	case wire.TypeErr:

@@ -173,8 +173,7 @@ func (s *Server) OnReq(h *wire.Header, data []byte, in *Arrival, out *Out) {
 		return
 	}
 	if h.PktNum > sl.numRx {
-		s.stats.DropFuture++
-		s.gap(sl, h, sl.numRx, in.Now, out)
+		s.onAhead(sl, h, data, in.Now, out)
 		return
 	}
 	if len(data) != payload(int(sl.msgSize), int(sl.per), h.PktNum) {
@@ -207,7 +206,9 @@ func (s *Server) startRequest(
 	}
 	if h.PktNum != 0 {
 		s.stats.DropFuture++
-		s.gap(sl, h, 0, in.Now, out)
+		if h.PktNum&(h.PktNum-1) == 0 {
+			s.gap(sl, h, 0, in.Now, out)
+		}
 		return false
 	}
 	s.clear(sl, out)
@@ -222,6 +223,7 @@ func (s *Server) startRequest(
 		sl.deadline = in.Now.Add(left) // the way here counts as none: never before the client's
 	}
 	sl.repeats, sl.again = 0, 0
+	sl.forgetAhead()
 	sl.ce = in.CE
 	sl.rxAt = in.Now.Add(-in.Unseen)
 	sl.state = stateReceiving
@@ -250,9 +252,14 @@ func (s *Server) inOrder(
 			return
 		}
 		copy(sl.req.Bytes()[at:], data)
-		if sl.numRx < sl.numReq {
+		if r := sl.rare; r != nil && r.ahead.n > 0 {
+			s.passAhead(sl, h, in, out)
+			if sl.numRx < sl.numReq {
+				return
+			}
+		} else if sl.numRx < sl.numReq {
 			if h.Flags&wire.FlagQuiet == 0 || in.CE {
-				s.sendCR(h, in, out)
+				s.sendCR(h, in.Unseen, in.CE, out)
 			}
 			return
 		}
@@ -279,7 +286,7 @@ func (s *Server) onRepeat(sl *serverSlot, h *wire.Header, in *Arrival, out *Out)
 	s.stats.Reanswers++
 	sl.watched().note(in.Now)
 	if !last {
-		s.sendCR(h, in, out)
+		s.sendCR(h, in.Unseen, in.CE, out)
 		return
 	}
 	sl.rxAt = in.Now.Add(-in.Unseen)
@@ -311,33 +318,104 @@ func (s *Server) mayRepeat(sl *serverSlot, h *wire.Header, n uint32, now monotim
 	return true
 }
 
-func (s *Server) sendCR(h *wire.Header, in *Arrival, out *Out) {
+// onAhead takes a request packet that has come though earlier ones are missing. It is kept, if the
+// request's buffer has room for it already, and the client is told.
+func (s *Server) onAhead(
+	sl *serverSlot, h *wire.Header, data []byte, now monotime.Time, out *Out,
+) {
+	at := int(h.PktNum) * int(sl.per)
+	if len(data) != payload(int(sl.msgSize), int(sl.per), h.PktNum) {
+		s.stats.DropSize++
+		return
+	}
+	first := false
+	if sl.req == nil || at+len(data) > sl.req.Size() || h.PktNum-sl.numRx >= maxAhead ||
+		!sl.more().ahead.add(h.PktNum) {
+		s.stats.DropFuture++
+	} else {
+		copy(sl.req.Bytes()[at:], data)
+		sl.watched().note(now)
+		first = sl.rare.ahead.n == 1
+	}
+	if d := h.PktNum - sl.numRx; first || d&(d-1) == 0 {
+		s.gap(sl, h, sl.numRx, now, out)
+	}
+}
+
+// passAhead counts the packets that have come ahead of the one at hand, which filled a hole, and
+// tells the client of the next hole, if there is one.
+func (s *Server) passAhead(sl *serverSlot, h *wire.Header, in *Arrival, out *Out) {
+	b := &sl.rare.ahead
+	last := sl.numRx
+	sl.numRx = b.pass(sl.numRx)
+	switch {
+	case sl.numRx == sl.numReq:
+	case sl.numRx > last && b.n > 0:
+		s.gap(sl, h, sl.numRx, in.Now, out)
+	case sl.numRx > last:
+		jump := *h
+		jump.PktNum = sl.numRx - 1
+		s.sendCR(&jump, unknownHold, in.CE, out)
+	case h.Flags&wire.FlagQuiet == 0 || in.CE:
+		s.sendCR(h, in.Unseen, in.CE, out)
+	}
+}
+
+// unknownHold is more than a CR can say.
+const unknownHold = time.Hour
+
+// forgetAhead forgets which packets have come ahead of others.
+func (sl *serverSlot) forgetAhead() {
+	if sl.rare != nil && sl.rare.ahead.n > 0 {
+		sl.rare.ahead = scoreboard{}
+	}
+}
+
+// sendCR answers packet h of a request, which was unseen for a time.
+func (s *Server) sendCR(h *wire.Header, unseen time.Duration, ce bool, out *Out) {
 	cr := wire.Header{
-		Type: wire.TypeCR, ReqType: s.echo(h.ReqType), Hold: wire.TryHold(h.Hold, in.Unseen),
+		Type: wire.TypeCR, ReqType: s.echo(h.ReqType), Hold: wire.TryHold(h.Hold, unseen),
 		ReqNum: h.ReqNum, PktNum: h.PktNum, Flags: h.Flags.Cut().Flags(),
 	}
-	if in.CE {
+	if ce {
 		cr.Flags |= wire.FlagCE
 	}
 	s.sendControl(out, &cr)
 	out.answer(true, s.Checksum)
 }
 
-// gap tells the client that packet h came before packet missing. Each of the packets
-// behind a lost one says the same, so only those at distances 1, 2, 4, 8 ... do.
+// gap tells the client that packet missing has not come, and a later one has; h is the packet at
+// hand. Each of the packets behind a lost one says the same, so only those at distances 1, 2, 4, 8
+// ... do, and the first that is kept.
 func (s *Server) gap(
 	sl *serverSlot, h *wire.Header, missing uint32, now monotime.Time, out *Out,
 ) {
-	if d := h.PktNum - missing; d&(d-1) != 0 || !s.mayRepeat(sl, h, 1, now) {
+	if !s.mayRepeat(sl, h, 1, now) {
 		return
 	}
 	s.stats.Gaps++
-	s.sendControl(out, &wire.Header{
+	cr := wire.Header{
 		Type: wire.TypeCR, Flags: wire.FlagGap | h.Flags.Cut().Flags(), ReqType: s.echo(h.ReqType),
 		Hold:   wire.TryHold(h.Hold, 0),
 		ReqNum: h.ReqNum, PktNum: missing,
-	})
+	}
+	n := uint32(0)
+	if r := sl.rare; r != nil && s.Version != wire.OldVersion && h.Type == wire.TypeReq {
+		n = r.ahead.hole(missing)
+	}
+	if n == 0 {
+		s.sendControl(out, &cr)
+		return
+	}
+	var body [holeBytes]byte
+	cr.MsgSize = holeBytes
+	head := out.grab(wire.HeaderSize + holeBytes)
+	copy(head[wire.HeaderSize:], wire.AppendHole(body[:0], missing, n))
+	s.send(out, &cr, head, nil)
 }
+
+// holeBytes is the size of a list of one hole.
+const holeBytes = 4
 
 // OnRFR takes a request for response packets.
 func (s *Server) OnRFR(h *wire.Header, in *Arrival, out *Out) {
@@ -364,7 +442,9 @@ func (s *Server) OnRFR(h *wire.Header, in *Arrival, out *Out) {
 		s.stats.DropSize++
 	case pkt-(sl.numReq-1) > sl.nextRFR:
 		s.stats.DropFuture++
-		s.gap(sl, h, sl.numReq-1+sl.nextRFR, in.Now, out)
+		if d := pkt - (sl.numReq - 1) - sl.nextRFR; d&(d-1) == 0 {
+			s.gap(sl, h, sl.numReq-1+sl.nextRFR, in.Now, out)
+		}
 	default:
 		first, end := pkt-(sl.numReq-1), pkt-(sl.numReq-1)+h.MsgSize
 		if first < sl.nextRFR {
@@ -396,8 +476,9 @@ type rareSlot struct {
 	at    monotime.Time // when it is sent again
 	tries uint8
 
-	held held // of a slot whose memory waits for its client
-	made int  // bytes of buffers that the handler has for its response, which count; see Make
+	ahead scoreboard // of request packets
+	held  held       // of a slot whose memory waits for its client
+	made  int        // bytes of buffers that the handler has for its response, which count; see Make
 	// The buffer of Reserve, until the handler takes it. It is among made.
 	reserve *msgbuf.Buffer
 }
@@ -668,6 +749,7 @@ func (s *Server) recount(sl *serverSlot, h *wire.Header, now monotime.Time, out 
 	sl.cut, sl.per = cut, uint32(per)
 	sl.numReq = packets(int(sl.msgSize), per)
 	sl.repeats, sl.again = 0, 0
+	sl.forgetAhead()
 	if sl.state == stateReceiving {
 		sl.numRx = 0
 	} else {

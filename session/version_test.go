@@ -123,26 +123,36 @@ func TestManyPacketsOfFallenPath(t *testing.T) {
 	}
 }
 
-// TestHolesAreIgnored: a CR with a list of holes is one with the gap flag.
-func TestHolesAreIgnored(t *testing.T) {
-	var sent [2]int
-	for i, holes := range [][]byte{nil, wire.AppendHole(nil, 1, 2)} {
+// TestHolesHeeded: a client that is told which packets are missing sends the first of these holes
+// again, and all if the list is not one.
+func TestHolesHeeded(t *testing.T) {
+	for name, tt := range map[string]struct {
+		holes []byte
+		want  int
+	}{
+		"none":          {nil, 4},
+		"one":           {wire.AppendHole(nil, 1, 2), 2},
+		"two":           {wire.AppendHole(wire.AppendHole(nil, 1, 1), 3, 2), 1},
+		"elsewhere":     {wire.AppendHole(nil, 2, 2), 4},
+		"before":        {wire.AppendHole(nil, 0, 2), 4},
+		"not in order":  {wire.AppendHole(wire.AppendHole(nil, 1, 3), 2, 1), 4},
+		"more than all": {wire.AppendHole(nil, 1, wire.MaxHole), 4},
+		"cut off":       {wire.AppendHole(nil, 1, 2)[:3], 4},
+	} {
 		r := newRig(t, rigParams, Timing{}, 0, msgbuf.Config{})
 		r.open(0)
 		op := r.op(1, 5000, 10)
 		r.start(op)
 		r.c2s = nil
-		h := wire.Header{Type: wire.TypeCR, Flags: wire.FlagGap, MsgSize: uint32(len(holes)),
+		h := wire.Header{Type: wire.TypeCR, Flags: wire.FlagGap, MsgSize: uint32(len(tt.holes)),
 			Session: clientSession, ReqNum: 8, PktNum: 1}
-		pkt := make([]byte, wire.HeaderSize)
-		h.Put(pkt, clientToken)
-		r.toClient(dgram{raw: append(pkt, holes...)})
-		sent[i] = len(r.c2s)
+		r.cl.OnCR(&h, tt.holes, r.arrival(), r.cout)
+		r.takeClient()
+		if len(r.c2s) != tt.want {
+			t.Errorf("%s: %d packets were sent again, want %d", name, len(r.c2s), tt.want)
+		}
 		r.c2s = nil
 		r.closeClient(ErrClosed)
 		giveBack(op)
-	}
-	if sent[0] != 4 || sent[1] != sent[0] {
-		t.Errorf("%v packets were sent again", sent)
 	}
 }

@@ -52,9 +52,9 @@
 // A client begins with version 3. A server of version 2 alone refuses that ([VersionRefusal]); then
 // a client in the clear goes on with version 2.
 //
-// # Reserved
+// # Answers
 //
-// All receivers of version 3 take what this section says, and ignore it. Nobody sends it yet.
+// Nobody sends host delays yet; all receivers of version 3 take and ignore them.
 //
 // The request type of an answer (CR, RESP, ERR, WAIT, PAST) says nothing that the client does not
 // know. Byte 1 is the host delay in its place: how long the packet that is answered was in the
@@ -63,7 +63,8 @@
 // type from its request.
 //
 // A CR with the gap flag may have a body of 1 to 32 holes, the packets that the server misses
-// ([Holes]); msgsize is its size then:
+// ([Holes]); msgsize is its size then. What is behind a hole is kept at the server. A list may end
+// before the last hole, and servers send the first one only. Clients may ignore it:
 //
 //	offset  width    field     unit and meaning
 //	0       20 bits  first     number of the first missing packet (low bits of the word)

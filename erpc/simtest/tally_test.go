@@ -66,7 +66,6 @@ func (y *tally) add(c *cluster) {
 		y.proto.RateUpdates += p.RateUpdates
 		y.proto.DropPast += p.DropPast
 		y.proto.DropFuture += p.DropFuture
-		y.proto.DropUnsent += p.DropUnsent
 		y.proto.Waits += p.Waits
 		y.proto.Pasts += p.Pasts
 		y.proto.Cancels += p.Cancels
@@ -105,7 +104,7 @@ func (y *tally) check(t *testing.T, few bool) {
 		"CreditStalls":  p.CreditStalls,
 		"FastRollbacks": p.FastRollbacks, "Gaps": p.Gaps, "PaceStalls": p.PaceStalls,
 		"RateUpdates": p.RateUpdates,
-		"DropPast":    p.DropPast, "DropFuture": p.DropFuture, "DropUnsent": p.DropUnsent,
+		"DropPast":    p.DropPast, "DropFuture": p.DropFuture,
 		"Waits":   p.Waits,
 		"Cancels": p.Cancels, "Pasts": p.Pasts,
 		"DropToken": y.token} {

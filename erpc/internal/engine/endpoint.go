@@ -104,7 +104,7 @@ func (e *Engine) handle(s *Conn, h *wire.Header, payload []byte) {
 	case s.Client != nil && h.Type == wire.TypeResp:
 		s.Client.OnResp(h, payload, &e.in, e.Out)
 	case s.Client != nil && h.Type == wire.TypeCR:
-		s.Client.OnCR(h, &e.in, e.Out)
+		s.Client.OnCR(h, payload, &e.in, e.Out)
 	default:
 		e.onRare(s, h, payload)
 	}
