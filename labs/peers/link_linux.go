@@ -28,6 +28,9 @@ const (
 	clientOfLink = "10.72.0.1"
 	serverOfLink = "10.72.0.2"
 	macsOfLink   = "02:72:00:00:00:0"
+
+	// congestionFile is of the namespace of the thread that reads or writes it.
+	congestionFile = "/proc/sys/net/ipv4/tcp_congestion_control"
 )
 
 // newLink makes a link.
@@ -138,10 +141,24 @@ func newNet() (ns *os.File, err error) {
 		if err := unix.Unshare(unix.CLONE_NEWNET); err != nil {
 			return os.NewSyscallError("unshare", err)
 		}
-		ns, err = os.Open("/proc/thread-self/ns/net")
-		return err
+		if ns, err = os.Open("/proc/thread-self/ns/net"); err != nil {
+			return err
+		}
+		return controlTCP()
 	})
 	return ns, err
+}
+
+// controlTCP chooses TCP's congestion control in the thread's namespace: Linux's default, or what
+// comes next to it where the machine allows namespaces no other. BBR, the default of some, halves
+// the rate of a TCP on such links which sleeps between messages.
+func controlTCP() (err error) {
+	for _, name := range []string{"cubic", "reno"} {
+		if err = os.WriteFile(congestionFile, []byte(name), 0); err == nil {
+			return nil
+		}
+	}
+	return err
 }
 
 // inNet runs work in a network namespace, or in this process's if there is none. Processes that it

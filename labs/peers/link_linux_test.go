@@ -42,6 +42,9 @@ func TestLinkFeatures(t *testing.T) {
 			features := said(t, ns, "ethtool", "-k", linkName)
 			on := func(name string) bool { return strings.Contains(features, name+": on") }
 			whole := m.name == veth.name
+			if cc := strings.TrimSpace(said(t, ns, "cat", congestionFile)); cc != "cubic" && cc != "reno" {
+				t.Errorf("TCP has %s", cc)
+			}
 			if on("tcp-segmentation-offload") != whole || on("tx-udp-segmentation") != whole ||
 				on("generic-segmentation-offload") != (m.name != bareLink.name) {
 				t.Errorf("%s:\n%s", m.name, features)

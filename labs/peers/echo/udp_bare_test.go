@@ -53,6 +53,9 @@ func TestBareTrains(t *testing.T) {
 		}
 		to := &trains{}
 		for _, train := range from.sent {
+			if len(train) > bareTrain*barePacket {
+				t.Errorf("%d bytes: a train of %d", size, len(train))
+			}
 			for len(train) > 0 { // the last packet first
 				n := min(len(train), barePacket)
 				to.in = append([][]byte{train[:n]}, to.in...)

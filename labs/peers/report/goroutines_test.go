@@ -74,8 +74,8 @@ func TestVerdicts(t *testing.T) {
 		{Bar{Peer: "own", Column: "rate", Limit: AtLeast, Bound: 81}, Missed},
 		{Bar{Peer: "own", Column: "rate", Worst: true, Limit: AtLeast, Bound: 0.375}, Met},
 		{Bar{Peer: "own", Column: "rate", Worst: true, Limit: AtLeast, Bound: 0.376}, Missed},
-		{Bar{Peer: "own", Column: "rate", Share: 0.6, Limit: AtLeast, Bound: 80}, Met},
-		{Bar{Peer: "own", Column: "rate", Share: 0.6, Limit: AtLeast, Bound: 81}, Missed},
+		{Bar{Peer: "own", Column: "rate", Share: 0.3, Limit: AtLeast, Bound: 100}, Met},
+		{Bar{Peer: "own", Column: "rate", Share: 0.7, Limit: AtLeast, Bound: 80}, Missed},
 		{Bar{Peer: "own", Column: "rate", Base: "base", Share: 1, Limit: AtLeast, Bound: 2}, Met},
 		{Bar{Peer: "own", Column: "threads", Limit: AtMost, Bound: 4}, Met}, // 0 is a figure
 		{Bar{Peer: "nobody", Column: "rate", Limit: AtMost, Bound: 1}, NotMeasured},
