@@ -63,7 +63,8 @@ func (s *clientSlot) sent(k uint32) monotime.Time {
 	return s.sentAt
 }
 
-// recovers reports whether the slot sends packets again and has to wait for an answer first.
+// recovers reports whether the slot sends packets again and has to wait for an answer first. A slot
+// that has sent one packet has nothing to keep, and no times.
 func (s *clientSlot) recovers() bool {
 	return s.probes && s.numTx >= s.times.stop && s.numTx < s.highTx
 }

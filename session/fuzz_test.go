@@ -35,7 +35,12 @@ func mutate(base wire.Header, session, token uint32, in []byte) dgram {
 	base.Session = session
 	payload := min(int(field(7))*8, int(base.MsgSize))
 	switch base.Type {
-	case wire.TypeCR, wire.TypeRFR:
+	case wire.TypeCR:
+		payload = 0
+		if base.Flags&wire.FlagGap != 0 && field(7)&1 != 0 { // a hole
+			payload, base.MsgSize = 4, 4
+		}
+	case wire.TypeRFR:
 		payload = 0
 	case wire.TypeErr:
 		payload = int(base.MsgSize)
@@ -45,6 +50,9 @@ func mutate(base wire.Header, session, token uint32, in []byte) dgram {
 	raw := make([]byte, wire.HeaderSize+payload)
 	if payload > 1 {
 		raw[wire.HeaderSize], raw[wire.HeaderSize+1] = byte(field(8)), 1
+		if base.Type == wire.TypeCR {
+			wire.AppendHole(raw[:wire.HeaderSize], uint32(field(0)), 1+uint32(field(3)))
+		}
 	}
 	base.Put(raw, token)
 	return dgram{raw: raw}

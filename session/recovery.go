@@ -322,7 +322,7 @@ func (c *Client) lost(i uint8, try uint16, hole uint32, now monotime.Time, out *
 		return
 	}
 	s.fast++
-	if s.probes = hole > 0 && s.highTx != wire.MaxPackets; s.probes {
+	if s.probes = hole > 0 && s.highTx != wire.MaxPackets && s.times != nil; s.probes {
 		s.probe(hole)
 	}
 	c.stats.FastRollbacks++

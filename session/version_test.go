@@ -129,15 +129,17 @@ func TestHolesHeeded(t *testing.T) {
 	for name, tt := range map[string]struct {
 		holes []byte
 		want  int
+		small bool // it is about a request of one packet
 	}{
-		"none":          {nil, 4},
-		"one":           {wire.AppendHole(nil, 1, 2), 2},
-		"two":           {wire.AppendHole(wire.AppendHole(nil, 1, 1), 3, 2), 1},
-		"elsewhere":     {wire.AppendHole(nil, 2, 2), 4},
-		"before":        {wire.AppendHole(nil, 0, 2), 4},
-		"not in order":  {wire.AppendHole(wire.AppendHole(nil, 1, 3), 2, 1), 4},
-		"more than all": {wire.AppendHole(nil, 1, wire.MaxHole), 4},
-		"cut off":       {wire.AppendHole(nil, 1, 2)[:3], 4},
+		"none":          {nil, 4, false},
+		"one":           {wire.AppendHole(nil, 1, 2), 2, false},
+		"two":           {wire.AppendHole(wire.AppendHole(nil, 1, 1), 3, 2), 1, false},
+		"elsewhere":     {wire.AppendHole(nil, 2, 2), 4, false},
+		"before":        {wire.AppendHole(nil, 0, 2), 4, false},
+		"not in order":  {wire.AppendHole(wire.AppendHole(nil, 1, 3), 2, 1), 4, false},
+		"more than all": {wire.AppendHole(nil, 1, wire.MaxHole), 4, false},
+		"cut off":       {wire.AppendHole(nil, 1, 2)[:3], 4, false},
+		"of one packet": {wire.AppendHole(nil, 0, 1), 1, true},
 	} {
 		r := newRig(t, rigParams, Timing{}, 0, msgbuf.Config{})
 		r.open(0)
@@ -146,6 +148,14 @@ func TestHolesHeeded(t *testing.T) {
 		r.c2s = nil
 		h := wire.Header{Type: wire.TypeCR, Flags: wire.FlagGap, MsgSize: uint32(len(tt.holes)),
 			Session: clientSession, ReqNum: 8, PktNum: 1}
+		if tt.small {
+			r.now += ms
+			op2 := r.op(2, 10, 10)
+			r.start(op2)
+			h.ReqNum, h.PktNum = 9, 0
+			defer giveBack(op2)
+			r.c2s = nil
+		}
 		r.cl.OnCR(&h, tt.holes, r.arrival(), r.cout)
 		r.takeClient()
 		if len(r.c2s) != tt.want {
