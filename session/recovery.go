@@ -512,11 +512,16 @@ func newRTOEstimator(t *Timing) rtoEstimator {
 	return rtoEstimator{rto: t.RTOInitial, min: t.RTOMin, max: t.RTOMax}
 }
 
+// maxSample bounds a sample: what took longer was not the path. The process was stopped, or the
+// machine suspended, and what waits for a few round trips would wait for as long again.
+const maxSample = time.Second
+
 // sample takes one round-trip time.
 func (e *rtoEstimator) sample(rtt time.Duration) {
 	if rtt <= 0 {
 		return
 	}
+	rtt = min(rtt, maxSample)
 	if e.hasty > 0 {
 		e.calmDown()
 	}

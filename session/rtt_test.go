@@ -127,3 +127,26 @@ func TestDialerPace(t *testing.T) {
 	d.OnChallenge(&wire.Challenge{Nonce: 77, Cookie: [wire.CookieSize]byte{1}}, now, out)
 	steps(0, 125*ms, 125*ms, 125*ms) // 2 s for 16 packets
 }
+
+// TestSampleIsBounded: a process that was stopped while an answer was on its way, or a clock that
+// went on meanwhile, makes no path of hours.
+func TestSampleIsBounded(t *testing.T) {
+	timing, err := Timing{}.Fill()
+	if err != nil {
+		t.Fatal(err)
+	}
+	e := newRTOEstimator(&timing)
+	e.sample(20 * time.Hour)
+	if e.srtt > maxSample || e.base > maxSample {
+		t.Errorf("a path of %v, %v at least", e.srtt, e.base)
+	}
+	e = newRTOEstimator(&timing)
+	e.sample(time.Millisecond)
+	e.sample(20 * time.Hour)
+	for range 64 {
+		e.sample(time.Millisecond)
+	}
+	if e.srtt > 2*time.Millisecond {
+		t.Errorf("a path of %v after 64 round trips of 1ms", e.srtt)
+	}
+}
