@@ -817,10 +817,7 @@ func (c *Client) scanQuiet(i uint8, now monotime.Time, out *Out) (retries uint8)
 	g.tries = min(g.tries+1, 254)
 	c.stats.Retransmits++
 	c.sendCancel(s, now, out)
-	if g.runs {
-		return 0
-	}
-	return g.tries
+	return g.tries // also while the handler runs: the server may have ended the session unheard
 }
 
 // ack tells the server that its late answer, or all of a large one, is here.

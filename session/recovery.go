@@ -185,7 +185,7 @@ func (c *Client) OnErr(h *wire.Header, body []byte, in *Arrival, out *Out) {
 	}
 	s := &c.slots[i]
 	ref := s.op.Ref
-	if out.lends && h.PktNum+1 < min(s.numTx, s.numReq) {
+	if out.lends && h.PktNum+1 < min(s.sentTo(), s.numReq) {
 		out.Flush() // nothing proves that the packets behind the refused one have left
 	}
 	c.finish(i, in.Now, out)
