@@ -84,12 +84,13 @@ func (s *rpcServer) Close() error {
 // rpcStream is a client of one goroutine.
 type rpcStream struct {
 	rpcEnd
-	session *erpc.Session
-	size    int                  // bytes that each buffer has room for
-	free    [][2]*erpc.MsgBuffer // of a request and a response
-	got     func(id uint64, response []byte) error
-	ended   erpc.Continuation
-	err     error
+	addr     string
+	sessions []*erpc.Session      // as many as the requests in flight have slots
+	size     int                  // bytes that each buffer has room for
+	free     [][2]*erpc.MsgBuffer // of a request and a response
+	got      func(id uint64, response []byte) error
+	ended    erpc.Continuation
+	err      error
 }
 
 func dialRPC(ctx context.Context, addr string, z Sizes) (Conn, error) {
@@ -101,14 +102,15 @@ func dialRPC(ctx context.Context, addr string, z Sizes) (Conn, error) {
 	if err != nil {
 		return nil, err
 	}
-	c := &rpcStream{rpcEnd: e, size: max(z.Request, z.Response)}
+	c := &rpcStream{rpcEnd: e, addr: addr, size: max(z.Request, z.Response)}
 	c.ended = c.end
-	if c.session, err = e.rpc.CreateSession(addr); err != nil {
+	s, err := c.pick()
+	if err != nil {
 		return nil, errors.Join(err, e.close())
 	}
-	for !c.session.Connected() {
+	for !s.Connected() {
 		_, err := e.rpc.RunOnce()
-		if err = errors.Join(err, ctx.Err(), c.session.Err()); err != nil {
+		if err = errors.Join(err, ctx.Err(), s.Err()); err != nil {
 			return nil, errors.Join(err, e.close())
 		}
 		runtime.Gosched()
@@ -119,12 +121,30 @@ func dialRPC(ctx context.Context, addr string, z Sizes) (Conn, error) {
 // Send implements Stream.
 func (c *rpcStream) Send(id uint64, request []byte) {
 	pair, err := c.buffers(len(request))
+	var s *erpc.Session
 	if err == nil {
 		copy(pair[0].Data(), request)
-		_, err = c.rpc.EnqueueRequest(c.session, erpc.Request{Type: echoType, Req: pair[0],
+		s, err = c.pick()
+	}
+	if err == nil {
+		_, err = c.rpc.EnqueueRequest(s, erpc.Request{Type: echoType, Req: pair[0],
 			Resp: pair[1], Done: c.ended, Tag: id})
 	}
 	c.err = errors.Join(c.err, err)
+}
+
+// pick returns a session that has a free slot, a new one if none has.
+func (c *rpcStream) pick() (*erpc.Session, error) {
+	for _, s := range c.sessions {
+		if n, queued := s.Pending(); queued == 0 && n < s.Params().Slots || n+queued == 0 {
+			return s, nil
+		}
+	}
+	s, err := c.rpc.CreateSession(c.addr)
+	if err == nil {
+		c.sessions = append(c.sessions, s)
+	}
+	return s, err
 }
 
 // buffers are those of a request of n bytes and its response.
@@ -172,10 +192,12 @@ func (c *rpcStream) Sent() (packets, calls uint64) {
 // NewCall returns calls that keep one request in flight.
 func (c *rpcStream) NewCall() Call { return newRawCall("erpc-loop", c) }
 
-// Close ends the session and what is in flight.
-func (c *rpcStream) Close() error {
-	c.err = errors.ErrUnsupported        // so that nobody is called any more
-	err := c.rpc.CloseSession(c.session) // which gives back all buffers
+// Close ends the sessions and what is in flight.
+func (c *rpcStream) Close() (err error) {
+	c.err = errors.ErrUnsupported // so that nobody is called any more
+	for _, s := range c.sessions {
+		err = errors.Join(err, c.rpc.CloseSession(s)) // which gives back all buffers
+	}
 	for _, pair := range c.free {
 		pair[0].Free()
 		pair[1].Free()
