@@ -414,7 +414,8 @@ func TestDialFails(t *testing.T) {
 			}
 			// A shared Loop that has it stays for a moment.
 			port := tr.LocalAddr().String()
-			for end := time.Now().Add(hang); ; time.Sleep(time.Millisecond) {
+			end := time.Now().Add(hang)
+			for range time.Tick(time.Millisecond) {
 				if again, err := udp.Listen(port, udp.Config{}); err == nil {
 					is(t, "close", again.Close(), nil)
 					break

@@ -118,7 +118,7 @@ func (r ReqHandle) Respond(buf *MsgBuffer) error {
 
 // RespondBytes answers with a copy of b. If b is too large or there is no memory
 // both the client and the caller get that as their error. Where b is the beginning of a large
-// request, as of Data, there is no copy: the request becomes the response.
+// request, as of Data, and half of it or more, there is no copy: the request becomes the response.
 func (r ReqHandle) RespondBytes(b []byte) error {
 	var err error
 	if len(b) >= largeMessage && r.begins(b) {
@@ -144,10 +144,12 @@ func (r ReqHandle) RespondBytes(b []byte) error {
 	return err
 }
 
-// begins reports whether b is the beginning of the request.
+// begins reports whether b is the beginning of the request, which lies in a buffer, and at least
+// half of it: the server keeps all of it until the client has the response.
 func (r ReqHandle) begins(b []byte) bool {
 	data := r.Data()
-	return len(b) <= len(data) && &b[0] == &data[0]
+	return len(b) <= len(data) && len(b) >= len(data)/2 && &b[0] == &data[0] &&
+		(r.job != nil || r.s.half.Buffered(r.slot()))
 }
 
 // respondRequest answers with the first n bytes of the request, which lie in a buffer.

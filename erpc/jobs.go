@@ -187,7 +187,6 @@ func (j *job) respondRequest(r ReqHandle, n int) error {
 		j.state.Store(uint64(r.gen()) << 1)
 		return engine.OwnError(err)
 	}
-	j.learn(0)
 	j.resp = j.req
 	j.stop(r)
 	r.Rpc().post(command{job: j})
@@ -331,11 +330,15 @@ func (r *Rpc) finishJob(j *job) {
 		r.tally(j)
 	}
 	q, n := j.quota, j.req.Footprint()
-	if j.resp == j.req { // it counts for the response from now on
-		q.Release(n)
-		j.req, n = nil, 0
+	waits := h.s.conn.Open() && h.s.half.Handling(h.slot(), h.reqNum)
+	if j.resp == j.req {
+		j.req = nil
+		if waits {
+			h.s.half.GiveBack(h.slot(), n)
+			n = 0
+		}
 	}
-	if h.s.conn.Open() && h.s.half.Handling(h.slot(), h.reqNum) {
+	if waits {
 		if j.resp == nil {
 			_ = h.s.respondError(h.slot(), h.reqNum, &j.fault)
 		} else if err := h.Respond(j.resp); err != nil {

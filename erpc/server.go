@@ -24,8 +24,9 @@ const shutdownGrace = 50 * time.Millisecond
 // loop a few milliseconds later. With Config.Workers all run in the pool.
 //
 // Handle and HandleBorrowed say whose memory request is. The response is copied before Func's
-// goroutine goes on; it may be request itself. An error travels as ReqHandle.RespondError says:
-// return an *Error to give it a code and details. A panic becomes ErrPanic.
+// goroutine goes on; it may be request itself, which is sent from where it lies if it is large and
+// borrowed. An error travels as ReqHandle.RespondError says: return an *Error to give it a code and
+// details. A panic becomes ErrPanic.
 //
 // The context has the client's deadline. It ends when Func returns, when the client gives the call
 // up, and when the session or the server ends. HandleFrom finds the request in it: the peer's

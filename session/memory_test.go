@@ -449,6 +449,12 @@ func TestAckOfPart(t *testing.T) {
 	if err := r.respond(ev.Slot, 5000); err != nil {
 		t.Fatal(err)
 	}
+	if ack(4); r.sv.slots[0].resp == nil {
+		t.Fatal("the word that a packet has come that was never asked for gave the answer up")
+	}
+	rfr := wire.Header{Type: wire.TypeRFR, ReqType: 1, ReqNum: 8, PktNum: 1, MsgSize: 3}
+	r.sv.OnRFR(&rfr, r.arrival(), r.sout)
+	r.takeServer()
 	for _, pkt := range []uint32{0, 3, 5, wire.MaxPackets} {
 		if ack(pkt); r.sv.slots[0].resp == nil {
 			t.Fatalf("the word that packet %d has come gave the answer up", pkt)

@@ -185,8 +185,11 @@ func (s *Server) Respond(slot uint8, buf *msgbuf.Buffer, now monotime.Time, out 
 	return nil
 }
 
-// RespondRequest answers the slot's request, of several packets, with its first n bytes, as Respond
-// does. Other requests, and larger n, are ErrNotHandling.
+// Buffered reports whether the slot's request lies in a buffer, and not where it was received.
+func (s *Server) Buffered(slot uint8) bool { return s.slots[slot].req != nil }
+
+// RespondRequest answers the slot's request, which is Buffered, with its first n bytes, as Respond
+// does. Others, and larger n, are ErrNotHandling.
 func (s *Server) RespondRequest(slot uint8, n int, now monotime.Time, out *Out) error {
 	sl := &s.slots[slot]
 	buf := sl.req
@@ -194,13 +197,30 @@ func (s *Server) RespondRequest(slot uint8, n int, now monotime.Time, out *Out) 
 		return ErrNotHandling
 	}
 	sl.req = nil
-	s.uncharge(buf.Footprint()) // it counts as the response from now on
+	s.countAsMade(sl, buf.Footprint())
 	buf.SetSize(n)
 	err := s.Respond(slot, buf, now, out)
 	if err != nil {
 		buf.Free()
 	}
 	return err
+}
+
+// GiveBack undoes Take for a request whose buffer, of n bytes, is about to be the response: the
+// account has counted it all the time.
+func (s *Server) GiveBack(slot uint8, n int) {
+	if n > smallBuffer && s.acct != nil {
+		s.kept += n
+		s.countAsMade(&s.slots[slot], n)
+	}
+}
+
+// countAsMade has the n bytes of a request's buffer, which count, be what the handler has made for
+// its response.
+func (s *Server) countAsMade(sl *serverSlot, n int) {
+	if n > smallBuffer && s.acct != nil {
+		sl.more().made += n
+	}
 }
 
 // RespondError answers the slot's request with an error of its handler.

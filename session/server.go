@@ -699,7 +699,7 @@ func (s *Server) Repeat(now monotime.Time, out *Out) (left int) {
 func (s *Server) OnAck(h *wire.Header, in *Arrival, out *Out) {
 	sl := &s.slots[h.ReqNum&uint64(len(s.slots)-1)]
 	if h.ReqNum == sl.reqNum && sl.resp != nil && !sl.isError && sl.numResp > 1 &&
-		h.PktNum == sl.numReq+sl.numResp-2 {
+		h.PktNum == sl.numReq+sl.numResp-2 && sl.nextRFR == sl.numResp {
 		s.forgetResponse(sl, out)
 		return
 	}

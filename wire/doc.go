@@ -108,12 +108,14 @@
 //
 // An ERR takes the place of the response, and may answer any packet of the request; its body is an
 // [Error]. A WAIT answers the last packet of a request whose handler waits: it returns the credit
-// and the client stops repeating, unless the keep flag says otherwise. The answer to such a request
-// has the late flag: the server repeats it until the client sends an ACK. A PAST says that the slot
-// has seen a newer request. A CANCEL gives a request up, and a PAST answers it. If its hold field
-// says "longer than the field can say", a handler still runs in the slot, which takes no request:
-// another PAST follows when it has ended. PAST, CANCEL and ACK carry nothing but their numbers, and
-// ACKs are never answered.
+// and the client stops repeating, unless the keep flag says otherwise. The answer to such a
+// request has the late flag: the server repeats it until the client sends an ACK. A PAST says that
+// the slot has seen a newer request. A CANCEL gives a request up, and a PAST answers it. If its
+// hold field says "longer than the field can say", a handler still runs in the slot, which takes
+// no request: another PAST follows when it has ended. An ACK with the number of the last packet of
+// a response of several says that all of it has come, and the server may forget it: clients send
+// it for 1 MiB and more. PAST, CANCEL and ACK carry nothing but their numbers, and ACKs are never
+// answered.
 //
 // # Fewer CRs and RFRs
 //

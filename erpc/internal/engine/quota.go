@@ -192,9 +192,6 @@ func (t *Quotas) StartWork(q *Quota) {
 	}
 }
 
-// Release has a buffer of n bytes of a request at work count no more.
-func (q *Quota) Release(n int) { q.account.Release(n) }
-
 // EndWork undoes StartWork. The request had a buffer of n bytes. What sessions have not used of
 // what they adopted goes back.
 func (t *Quotas) EndWork(q *Quota, n int) {
