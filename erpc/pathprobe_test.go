@@ -116,3 +116,54 @@ func TestPathStaysWide(t *testing.T) {
 		p.close()
 	}
 }
+
+// TestPathProbesRest: on a path that goes on losing packets a session asks for the packet size, and
+// is paused meanwhile, a fifth of the time at most.
+func TestPathProbesRest(t *testing.T) {
+	p := newErrPair(t, erpc.Config{NoBundles: true})
+	p.hold = func(h erpc.ReqHandle) { _ = h.RespondBytes(h.Data()) }
+	p.tick = 50_000
+	dice := uint32(7)
+	lose := func([]byte) bool {
+		dice = dice*1664525 + 1013904223
+		return dice>>8%3 == 0
+	}
+	p.send.lose = lose
+	var pings []erpc.Time // of more than 1,000 bytes
+	p.cend.memFaults = &memFaults{lose: lose, left: func(head, data []byte) {
+		if wire.Type(head[0]&0xF) == wire.TypeMgmt && len(head)+len(data) > 1000 {
+			pings = append(pings, p.net.now)
+		}
+	}}
+	const probeGap = 50_000_000 // pings of one probe are closer
+	var asked, first, last erpc.Time
+	const total = 8_000_000_000
+	for range 8 {
+		p.enqueue(tHold, 100_000, 0)
+	}
+	for range total / p.tick {
+		p.pass(1)
+		for p.sess.Connected() && pending(p.sess) < 8 {
+			p.enqueue(tHold, 100_000, 0)
+		}
+	}
+	for i, at := range pings {
+		if i == 0 || at-last > probeGap {
+			asked += last - first
+			first = at
+		}
+		last = at
+	}
+	asked += last - first
+	if asked == 0 || asked > total/4 {
+		t.Errorf("it asked for %v of %v, in %d pings", time.Duration(asked), time.Duration(total),
+			len(pings))
+	}
+	p.send.lose, p.cend.lose = nil, nil
+	p.close()
+}
+
+func pending(s *erpc.Session) int {
+	n, queued := s.Pending()
+	return n + queued
+}

@@ -97,6 +97,8 @@ func (p *paths) credits(mtu int) int {
 type pathWatch struct {
 	by    *Conn              // a session that suspects that its packets are too large; nil for none
 	probe *session.PathProbe // by which it asks
+	began monotime.Time      // when it began to
+	rests monotime.Time      // until when nobody asks again
 
 	// While packets are smaller than they were: pings of the larger sizes, the largest first.
 	growAt    monotime.Time // of the next one
@@ -119,6 +121,17 @@ const (
 	minAnswer = 20 * time.Millisecond
 )
 
+// probeRest is how long nobody asks again, in units of the time that a probe took which did not
+// find that packets are too large. Sessions are paused while one asks: a path that loses packets
+// for another reason would be in use little more than half of the time.
+const probeRest = 4
+
+// end ends a probe that did not find that.
+func (w *pathWatch) end(now monotime.Time) {
+	w.by, w.probe = nil, nil
+	w.rests = now.Add(probeRest * now.Sub(w.began))
+}
+
 // asks reports whether a session with requests under way asks whether its packets are too large.
 func (w *pathWatch) asks() bool {
 	return w.by != nil && w.by.state == connected && w.by.activeAt != 0
@@ -133,17 +146,20 @@ func (e *Engine) probePath(s *Conn) {
 	if !stuck || s.Client.Recovered() {
 		s.Client.Trust(e.in.Now, e.Out)
 		if w.by == s {
-			w.by, w.probe = nil, nil
+			w.end(e.in.Now)
 		}
 		return
 	}
 	if !s.live.HeardSince(since) {
 		return // the peer is silent, as far as is known: scanLoss asks it
 	}
-	s.Client.Pause()
 	if !w.asks() {
-		w.by, w.probe = s, session.NewPathProbe(s.Client)
+		if e.in.Now < w.rests {
+			return
+		}
+		w.by, w.probe, w.began = s, session.NewPathProbe(s.Client), e.in.Now
 	}
+	s.Client.Pause()
 	if w.by != s {
 		return
 	}
@@ -154,9 +170,10 @@ func (e *Engine) probePath(s *Conn) {
 	carries := w.probe.Size()
 	if result == session.ProbeTooLong {
 		carries = w.probe.Fits()
-		e.lowerCuts(s.assoc, carries)
+		e.lowerCuts(s.assoc, carries) // which forgets the probe
+	} else {
+		w.end(e.in.Now)
 	}
-	w.by, w.probe = nil, nil
 	for _, other := range s.assoc.sessions {
 		c := other.Client
 		if c == nil || other.state != connected {
