@@ -473,3 +473,29 @@ func TestAckOfPart(t *testing.T) {
 		t.Errorf("who asks again gets %d packets", len(r.s2c))
 	}
 }
+
+// TestRequestAsResponse: a request that becomes its response counts once, before and after.
+func TestRequestAsResponse(t *testing.T) {
+	g := newHoard(t, 1, 1<<30, hoardParams)
+	sv, size := g.svs[0], 1<<20
+	for num := uint64(8); num < 80; num += 8 {
+		g.all(sv, num, size)
+		used := g.acct.Used()
+		if err := sv.RespondRequest(0, size-1000, g.now, g.out); err != nil {
+			t.Fatal(err)
+		}
+		g.settle()
+		if got := g.acct.Used(); got != used {
+			t.Errorf("%d bytes count, and %d did before the response", got, used)
+		}
+		if err := sv.RespondRequest(0, 10, g.now, g.out); err != ErrNotHandling {
+			t.Errorf("a second response: %v", err)
+		}
+		g.check()
+	}
+	g.all(sv, 80, size)
+	if err := sv.RespondRequest(0, size+1, g.now, g.out); err != ErrNotHandling {
+		t.Errorf("a response that is longer than the request: %v", err)
+	}
+	g.close()
+}
