@@ -133,8 +133,8 @@ type Client struct {
 // ClientHot is how many bytes from the start of a Client on a small RPC touches.
 const ClientHot = 528
 
-// txTimes is what a slot knows of packets in flight: when they were sent, and which response
-// packets have come before earlier ones.
+// txTimes holds what a slot knows of its packets in flight: when each was sent, and which response
+// packets came though earlier ones are missing.
 type txTimes struct {
 	at    []monotime.Time // by packet number & (length-1)
 	ahead scoreboard

@@ -153,7 +153,7 @@ func setupServe(set *flag.FlagSet) func(env) error {
 	}
 }
 
-// served is what a server's process has used and sent in its life.
+// served counts what a server's process used and sent until its end.
 type served struct {
 	Packets, Sends uint64 // 0 if that is not counted
 	Memory         int64  // the most bytes resident

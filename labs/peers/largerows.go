@@ -6,7 +6,7 @@ import (
 	"github.com/userspace-rpc/erpc/labs/peers/report"
 )
 
-// linkMode is what lies between client and server.
+// linkMode describes the network between client and server.
 type linkMode struct {
 	name     string
 	what     string

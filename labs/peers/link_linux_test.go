@@ -9,7 +9,7 @@ import (
 	"testing"
 )
 
-// said is what a command in a network namespace prints.
+// said runs a command in a network namespace and returns its output.
 func said(t *testing.T, ns *os.File, args ...string) string {
 	t.Helper()
 	c := exec.Command(args[0], args[1:]...)

@@ -11,7 +11,7 @@ import (
 	"sync"
 )
 
-// muxPeer is no library: it is what a program writes by hand with the standard library alone. All
+// muxPeer does by hand, with the standard library alone, what a program needs of a library. All
 // callers share a connection. A message has its size and its id before it. One goroutine of each
 // side reads, and one writes all that wait with one call. Memory is used again: a caller's for its
 // next response, the server's for the next request.
