@@ -39,6 +39,8 @@ func losing(share float64) linkMode {
 // each side spins. Each sort has a base.
 const (
 	clientBase = "tcp-mux"
+	reuseBase  = "tcp-mux-reuse"
+	oursReuse  = "erpc-reuse"
 	loopBase   = "tcp-spin"
 	ourLoop    = "erpc-loop"
 	bareName   = "udp-bare"
@@ -48,7 +50,7 @@ const (
 var largePeers = map[string]string{ours: "erpc-call", loopBase: "tcp"}
 
 var (
-	largeClients = []string{clientBase, ours, "grpc-go", "quic"}
+	largeClients = []string{clientBase, ours, reuseBase, oursReuse, "grpc-go", "quic"}
 	largeLoops   = []string{loopBase, ourLoop, bareName}
 	largeColumns = []string{"rate", "cpu", "p50", "p99", "p99.9", "max", "packets", "sends",
 		"server packets", "server sends"}

@@ -27,15 +27,23 @@ type erpcServer struct {
 
 func listenERPC(z Sizes) (Server, error) { return listenERPCAt("127.0.0.1:0", z) }
 
-func listenERPCAt(addr string, z Sizes) (Server, error) { return serveERPC(addr, z, erpcConfig(z)) }
+func listenERPCAt(addr string, z Sizes) (Server, error) {
+	return serveERPC(addr, z, erpcConfig(z))
+}
 
 func serveERPC(addr string, z Sizes, cfg erpc.Config) (Server, error) {
+	return serveERPCBy(addr, z, cfg, (*erpc.Server).Handle)
+}
+
+// serveERPCBy is serveERPC with a handler that handle, a method of the Server, registers.
+func serveERPCBy(addr string, z Sizes, cfg erpc.Config,
+	handle func(*erpc.Server, uint8, erpc.Func) error) (Server, error) {
 	s, err := erpc.NewServer(cfg)
 	if err != nil {
 		return nil, err
 	}
 	answer := newReplier(z)
-	err = s.Handle(echoType, func(_ context.Context, request []byte) ([]byte, error) {
+	err = handle(s, echoType, func(_ context.Context, request []byte) ([]byte, error) {
 		return answer.reply(request), nil
 	})
 	if err != nil {
@@ -90,6 +98,17 @@ func sent(list ...erpc.Stats) (packets, calls uint64) {
 		calls += s.Transport.TxCalls
 	}
 	return packets, calls
+}
+
+// erpcReusePeer is erpcPeer with memory that is used again at the server too: HandleBorrowed.
+var erpcReusePeer = Peer{
+	Name: "erpc-reuse", Module: "github.com/userspace-rpc/erpc", Transport: "udp", Dial: dialERPC,
+	Listen:   func(z Sizes) (Server, error) { return listenReuse("127.0.0.1:0", z) },
+	ListenAt: listenReuse,
+}
+
+func listenReuse(addr string, z Sizes) (Server, error) {
+	return serveERPCBy(addr, z, erpcConfig(z), (*erpc.Server).HandleBorrowed)
 }
 
 // erpcCallPeer is erpcPeer by Client.Call: each response is memory of its own.

@@ -13,11 +13,22 @@ import (
 
 // muxPeer does by hand, with the standard library alone, what a program needs of a library. All
 // callers share a connection. A message has its size and its id before it. One goroutine of each
-// side reads, and one writes all that wait with one call. Memory is used again: a caller's for its
-// next response, the server's for the next request.
-var muxPeer = Peer{
-	Name: "tcp-mux", Transport: "tcp", Dial: dialMux, ListenAt: listenMux,
-	Listen: func(z Sizes) (Server, error) { return listenMux(anyPort, z) },
+// side reads, and one writes all that wait with one call. Each message has memory of its own.
+var muxPeer = Peer{Name: "tcp-mux", Transport: "tcp", Dial: dialMux, ListenAt: listenMux,
+	Listen: func(z Sizes) (Server, error) { return listenMux(anyPort, z) }}
+
+// muxReusePeer is muxPeer with memory that is used again: a caller's for its next response, the
+// server's for the next request.
+var muxReusePeer = Peer{Name: "tcp-mux-reuse", Transport: "tcp",
+	Dial: func(ctx context.Context, addr string, z Sizes) (Conn, error) {
+		c, err := dialMux(ctx, addr, z)
+		if err == nil {
+			c.(*muxConn).reuse = true
+		}
+		return c, err
+	},
+	ListenAt: listenMuxReuse,
+	Listen:   func(z Sizes) (Server, error) { return listenMuxReuse(anyPort, z) },
 }
 
 const (
@@ -124,6 +135,15 @@ func (p *muxPipe) read(into func(id uint64) ([]byte, error), got func(muxFrame) 
 type muxServer struct {
 	net.Listener
 	sizes Sizes
+	reuse bool
+}
+
+func listenMuxReuse(addr string, z Sizes) (Server, error) {
+	s, err := listenMux(addr, z)
+	if err == nil {
+		s.(*muxServer).reuse = true
+	}
+	return s, err
 }
 
 func listenMux(addr string, z Sizes) (Server, error) {
@@ -131,7 +151,7 @@ func listenMux(addr string, z Sizes) (Server, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &muxServer{l, z}, nil
+	return &muxServer{Listener: l, sizes: z}, nil
 }
 
 func (s *muxServer) Addr() string { return s.Listener.Addr().String() }
@@ -158,7 +178,11 @@ func (s *muxServer) serve(c net.Conn) {
 		}
 		return b, nil
 	}, func(f muxFrame) error {
-		if !p.send(muxFrame{f.id, answer.reply(f.body), f.body}) {
+		out := muxFrame{id: f.id, body: answer.reply(f.body)}
+		if s.reuse {
+			out.used = f.body
+		}
+		if !p.send(out) {
 			return errMux
 		}
 		return nil
@@ -168,6 +192,7 @@ func (s *muxServer) serve(c net.Conn) {
 
 type muxConn struct {
 	*muxPipe
+	reuse   bool
 	mu      sync.Mutex
 	next    uint64
 	waiting map[uint64]*muxCall
@@ -224,8 +249,11 @@ func (c *muxConn) NewCall() Call {
 			return nil, errMux
 		}
 		select {
-		case call.buf = <-call.got:
-			return call.buf, nil
+		case b := <-call.got:
+			if c.reuse {
+				call.buf = b
+			}
+			return b, nil
 		case <-c.done:
 			return nil, errMux
 		case <-ctx.Done():
