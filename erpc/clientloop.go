@@ -226,6 +226,7 @@ func (c *Client) finish() {
 	l.clients[c.at].at = c.at
 	l.clients[last] = nil
 	l.clients = l.clients[:last]
+	c.rpc.published.publish(c.rpc) // what Stats says after Close
 	close(c.done)
 }
 
