@@ -227,6 +227,9 @@ func (r *Rpc) complete(ref uint32, resp *MsgBuffer, err error) {
 	if resp != nil {
 		resp.Return()
 	}
+	if spare := c.resp; spare != nil && spare != resp { // it wraps too little
+		spare.Return()
+	}
 	r.calls.release(ref)
 	if err == nil {
 		r.stats.Completed++

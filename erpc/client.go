@@ -27,7 +27,8 @@ type goCall struct {
 	err     error
 	typ     uint8
 	timeout time.Duration // the time that the context has left; 0: it has no deadline
-	msg     *MsgBuffer    // a copy of req that the caller made; nil if the loop makes it
+	msg     *MsgBuffer    // a request that the caller wrote in the loop's memory; or nil
+	into    *MsgBuffer    // the room behind resp, where the response is received; or nil
 	large   *MsgBuffer    // a response that the caller copies, with the loop's memory
 	place   InPlace       // writes the request and reads the response; or nil
 	spare   [2][]byte     // memory for small ones of both, for calls with a place
@@ -62,11 +63,16 @@ var calls = sync.Pool{New: func() any {
 // learns ctx's deadline and its end. Other errors: see ErrNotRun and its neighbours; the
 // server's are *Error. The server may or may not have run the request, unless the error matches
 // ErrNotRun. If there is no session or no free slot the call waits for one, see Client.
+//
+// Until Call returns the library reads request, which must not change: one of 4 KiB and more is
+// sent from where it lies.
 func (c *Client) Call(ctx context.Context, reqType uint8, request []byte) ([]byte, error) {
 	return c.call(ctx, nil, reqType, request, false)
 }
 
-// AppendCall is Call with the response appended to buf, for callers that reuse memory.
+// AppendCall is Call with the response appended to buf, for callers that reuse memory. The response
+// is received there if it fits in the capacity of buf, of which 4 KiB or more are free. After an
+// error these bytes are undefined, and the result is buf.
 func (c *Client) AppendCall(
 	ctx context.Context, buf []byte, reqType uint8, request []byte,
 ) ([]byte, error) {
@@ -82,9 +88,6 @@ func (c *Client) call(
 		return buf, err
 	}
 	k.req, k.size, k.resp, k.elsewhere = request, len(request), buf, elsewhere
-	if len(request) >= largeMessage {
-		k.msg = c.loop.copyIn(request)
-	}
 	reusable, err := k.run(ctx)
 	if err != nil {
 		return buf, err
@@ -135,10 +138,8 @@ func (k *goCall) run(ctx context.Context) (reusable bool, err error) {
 		return true, nil
 	case <-gone:
 	}
-	if !c.rpc.post(command{c: k}) { // the second time means cancel
-		return false, ErrClosed
-	}
-	<-k.ended
+	_ = c.rpc.post(command{c: k}) // the second time means cancel; in vain if the loop ends it
+	<-k.ended                     // until then the loop has the request and the place of the response
 	switch {
 	case errors.Is(k.err, ErrNotRun):
 		return false, unsent(contextError(ctx))
@@ -241,24 +242,18 @@ func (k *goCall) begin(r *Rpc) {
 // send sends the request in a session that has a free slot.
 func (k *goCall) send(l *clientSession) {
 	r := k.client.rpc
-	req := k.takeCopy()
-	var err error
-	if req == nil && k.req == nil && k.size > 0 { // the loop is ending
-		k.end(unsent(ErrClosed))
+	req, err := k.request(r)
+	if err != nil {
+		k.end(unsent(err))
 		return
 	}
-	if req == nil {
-		if req, err = r.Alloc(k.size); err != nil {
-			k.end(unsent(err))
-			return
-		}
-		copy(req.Data(), k.req)
-	}
+	k.makeRoom(r)
 	k.id, err = r.start(l.s, &Request{
-		Type: k.typ, Req: req, Done: k.finish, Trace: k.trace,
+		Type: k.typ, Req: req, Resp: k.into, Done: k.finish, Trace: k.trace,
 	}, k.deadline)
 	if err != nil {
 		req.Free()
+		k.leaveRoom()
 		k.end(unsent(err))
 		return
 	}
@@ -278,13 +273,14 @@ func (k *goCall) onDone(d Completion) {
 	} else {
 		d.Req.Free()
 	}
-	if d.Err == nil && k.done == nil && len(d.Resp.Data()) >= largeMessage {
-		k.large, d.Resp = d.Resp, nil
-		c.loop.copies.hold(k.large)
-	} else if d.Err == nil && k.done == nil {
-		k.resp = append(k.resp, d.Resp.Data()...)
-	} else if d.Err == nil {
-		k.resp = d.Resp.Data()
+	if d.Err == nil {
+		k.take(&d)
+	}
+	if k.into != nil {
+		if d.Resp == k.into {
+			d.Resp = nil
+		}
+		k.leaveRoom()
 	}
 	if d.Err == nil || !c.again(k, l, d.Err) {
 		k.end(d.Err)
@@ -294,6 +290,21 @@ func (k *goCall) onDone(d Completion) {
 	}
 	if d.Resp != nil {
 		d.Resp.Free()
+	}
+}
+
+// take takes the response.
+func (k *goCall) take(d *Completion) {
+	switch {
+	case d.Resp == k.into:
+		k.resp = k.resp[:len(k.resp)+d.Resp.Size()]
+	case k.done != nil:
+		k.resp = d.Resp.Data()
+	case d.Resp.Size() >= largeMessage:
+		k.large, d.Resp = d.Resp, nil
+		k.client.loop.copies.hold(k.large)
+	default:
+		k.resp = append(k.resp, d.Resp.Data()...)
 	}
 }
 
@@ -309,7 +320,7 @@ func (k *goCall) end(err error) {
 
 // deliver hands the result to the caller.
 func (k *goCall) deliver(err error) {
-	if msg := k.takeCopy(); msg != nil {
+	if msg := k.takeMsg(); msg != nil {
 		msg.Free()
 	}
 	k.err = err

@@ -2,6 +2,7 @@ package erpc
 
 import (
 	"github.com/userspace-rpc/erpc/erpc/internal/engine"
+	"github.com/userspace-rpc/erpc/internal/sys"
 	"github.com/userspace-rpc/erpc/msgbuf"
 	"github.com/userspace-rpc/erpc/session"
 	"github.com/userspace-rpc/erpc/transport"
@@ -140,6 +141,20 @@ func (r ReqHandle) RespondBytes(b []byte) error {
 			_ = r.fail(reasonOf(err), refusalOf(err))
 		}
 		buf.Free()
+	}
+	return err
+}
+
+// respondWith is RespondBytes for b that is the library's from now on: a large one is sent from
+// where it lies, unless that is the request, which goes back.
+func (r ReqHandle) respondWith(b []byte) error {
+	if r.job == nil || len(b) < minInPlace || len(b) > r.Rpc().cfg.MaxMessage ||
+		sys.Overlap(b, r.Data()) {
+		return r.RespondBytes(b)
+	}
+	err := r.job.respondWith(r, b)
+	if err != nil && err != ErrResponded {
+		_ = r.fail(reasonOf(err), refusalOf(err))
 	}
 	return err
 }

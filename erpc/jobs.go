@@ -50,7 +50,8 @@ type job struct {
 	// Set by the responder before it hands the job back.
 	took  time.Duration
 	resp  *MsgBuffer
-	fault wire.Error // if resp is nil
+	body  []byte     // a response that is sent from the handler's memory
+	fault wire.Error // if there is no response
 	// Bytes that are charged to the quota for the response. They count until the request is answered,
 	// also those of buffers that the handler frees.
 	made     int
@@ -178,6 +179,21 @@ func (j *job) respond(r ReqHandle, buf *MsgBuffer) error {
 	return nil
 }
 
+// respondWith answers with b, which the loop makes a buffer of.
+func (j *job) respondWith(r ReqHandle, b []byte) error {
+	if !j.claim(r.gen()) {
+		return ErrResponded
+	}
+	if err := j.answer(len(b)); err != nil {
+		j.state.Store(uint64(r.gen()) << 1)
+		return err
+	}
+	j.body = b
+	j.stop(r)
+	r.Rpc().post(command{job: j})
+	return nil
+}
+
 // respondRequest answers with the first n bytes of the request itself.
 func (j *job) respondRequest(r ReqHandle, n int) error {
 	if !j.claim(r.gen()) {
@@ -236,7 +252,7 @@ func (t *jobTable) put(j *job) {
 	j.handle, j.req, j.resp, j.fn, j.fault = ReqHandle{}, nil, nil, nil, wire.Error{}
 	j.quota, j.work, j.lately = nil, nil, nil
 	j.made, j.spare, j.refused, j.kept, j.ventured = 0, 0, 0, session.Granted, false
-	j.most, j.buffer = 0, nil
+	j.most, j.buffer, j.body = 0, nil, nil
 	j.timed, j.began, j.took = false, 0, 0
 	j.cancelled.Store(false)
 	t.free = append(t.free, j)
@@ -339,12 +355,7 @@ func (r *Rpc) finishJob(j *job) {
 		}
 	}
 	if waits {
-		if j.resp == nil {
-			_ = h.s.respondError(h.slot(), h.reqNum, &j.fault)
-		} else if err := h.Respond(j.resp); err != nil {
-			_ = h.fail(reasonOf(err), refusalOf(err))
-			j.resp.Free()
-		}
+		j.answerIn(h)
 	} else if j.resp != nil {
 		j.resp.Free()
 	}
@@ -356,6 +367,27 @@ func (r *Rpc) finishJob(j *job) {
 	}
 	r.jobs.put(j)
 	r.engine.Quotas().EndWork(q, n)
+}
+
+// answerIn answers the job's request, which its session waits for.
+func (j *job) answerIn(h ReqHandle) {
+	var err error
+	if j.body != nil {
+		j.resp, err = h.Rpc().pool.Wrap(j.body)
+		err = allocError(err)
+	} else if j.resp == nil {
+		_ = h.s.respondError(h.slot(), h.reqNum, &j.fault)
+		return
+	}
+	if err == nil {
+		err = h.Respond(j.resp)
+	}
+	if err != nil {
+		_ = h.fail(reasonOf(err), refusalOf(err))
+		if j.resp != nil {
+			j.resp.Free()
+		}
+	}
 }
 
 // reasonOf says how a server-side error travels.

@@ -11,11 +11,14 @@ import (
 )
 
 const (
-	// largeMessage is the least size of a message that a Call's goroutine copies: while the loop
-	// copies some MiB, the calls of all others wait.
+	// minInPlace is the least size of a message that is sent from the memory of who has it, and
+	// the least room of a caller in which a response is received.
+	minInPlace = 4 << 10
+	// largeMessage is the least size of a response that a Call's goroutine copies if it was received
+	// elsewhere: while the loop copies some MiB, the calls of all others wait.
 	largeMessage = 64 << 10
-	// maxAhead bounds the bytes of requests that were copied and not sent. Beyond it the loop
-	// copies them when it sends them.
+	// maxAhead bounds the bytes of requests that were written in place and not sent. Beyond it they
+	// are written elsewhere.
 	maxAhead = 64 << 20
 	// copyPiece is how many bytes are copied in one go: some tens of microseconds.
 	copyPiece = 128 << 10
@@ -52,10 +55,10 @@ type InPlace interface {
 	ReadResponse(b []byte) error
 }
 
-// CallInPlace is Call for a request of size bytes that m writes, and a response that m reads.
-// Messages of 64 KiB and more lie in the memory of the Loop then: each is copied once less than by
-// Call. The methods of m run in the caller's goroutine, one after the other; they must not close
-// the Client or its Loop, which wait for them.
+// CallInPlace is Call for a request of size bytes that m writes, and a response that m reads, for
+// messages that the program has in another form. Those of 64 KiB and more lie in the memory of the
+// Loop then, and nothing is copied beside that. The methods of m run in the caller's goroutine, one
+// after the other; they must not close the Client or its Loop, which wait for them.
 func (c *Client) CallInPlace(ctx context.Context, reqType uint8, size int, m InPlace) error {
 	k, err := c.newCall(ctx, reqType)
 	if err != nil {
@@ -63,7 +66,7 @@ func (c *Client) CallInPlace(ctx context.Context, reqType uint8, size int, m InP
 	}
 	k.place, k.size, k.req, k.resp = m, size, nil, k.spare[1][:0]
 	if size >= largeMessage {
-		k.msg, err = c.loop.writeIn(size, m)
+		k.msg, err = c.loop.writeIn(size, m.WriteRequest)
 	}
 	if k.msg == nil && err == nil {
 		k.req = slices.Grow(k.spare[0][:0], max(size, 1))[:size]
@@ -90,11 +93,11 @@ func (c *Client) CallInPlace(ctx context.Context, reqType uint8, size int, m InP
 	return err
 }
 
-// copies lets goroutines copy from and to the memory of a Loop, which is gone when the loop ends.
+// copies lets goroutines write and read in the memory of a Loop, which is gone when the loop ends.
 type copies struct {
 	mu    sync.RWMutex
 	gone  bool         // the memory; under mu
-	ahead atomic.Int64 // bytes of requests that were copied and not sent
+	ahead atomic.Int64 // bytes of requests that were written and not sent
 
 	out  sync.Mutex
 	held map[*MsgBuffer]struct{} // those that calls hold; under out
@@ -119,23 +122,43 @@ func (c *copies) take(b *MsgBuffer) bool {
 	return there
 }
 
-// copyIn returns a copy of a request in message memory, nil if the loop is to make it.
-func (l *Loop) copyIn(b []byte) *MsgBuffer {
-	buf, _ := l.fill(len(b), func(to []byte) error {
-		CopyLarge(to, b)
-		return nil
-	})
-	return buf
+// request returns the request in a buffer, in the loop.
+func (k *goCall) request(r *Rpc) (b *MsgBuffer, err error) {
+	b = k.takeMsg()
+	switch {
+	case b != nil:
+		return b, nil
+	case k.req == nil && k.size > 0: // the loop is ending
+		return nil, ErrClosed
+	case k.size >= minInPlace:
+		b, err = r.pool.Wrap(k.req)
+	default:
+		if b, err = r.pool.Alloc(k.size); err == nil {
+			copy(b.Data(), k.req)
+		}
+	}
+	return b, allocError(err)
 }
 
-// writeIn returns message memory with a request that m wrote there, nil if there is none. The error
-// is that of m.
-func (l *Loop) writeIn(size int, m InPlace) (*MsgBuffer, error) {
-	return l.fill(size, m.WriteRequest)
+// makeRoom has the response be received in the caller's memory, if that has room worth it. A
+// response that is larger comes elsewhere.
+func (k *goCall) makeRoom(r *Rpc) {
+	if room := k.resp[len(k.resp):cap(k.resp)]; len(room) >= minInPlace {
+		k.into, _ = r.pool.Into(room[:min(len(room), r.cfg.MaxMessage)])
+	}
 }
 
-// fill returns message memory of n bytes that write has filled, nil if there is none.
-func (l *Loop) fill(n int, write func([]byte) error) (*MsgBuffer, error) {
+// leaveRoom undoes makeRoom.
+func (k *goCall) leaveRoom() {
+	if k.into != nil {
+		k.into.Free()
+		k.into = nil
+	}
+}
+
+// writeIn returns message memory of n bytes that write has filled, nil if there is none. The error
+// is that of write.
+func (l *Loop) writeIn(n int, write func([]byte) error) (*MsgBuffer, error) {
 	c := &l.copies
 	c.mu.RLock()
 	defer c.mu.RUnlock()
@@ -174,8 +197,8 @@ func (k *goCall) keep(msg *MsgBuffer) {
 	k.msg = msg
 }
 
-// takeCopy returns the copy that copyIn made for a call, nil if there is none, in the loop.
-func (k *goCall) takeCopy() *MsgBuffer {
+// takeMsg returns the request that the caller wrote in place, nil if there is none, in the loop.
+func (k *goCall) takeMsg() *MsgBuffer {
 	msg := k.msg
 	if msg == nil {
 		return nil

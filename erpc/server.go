@@ -23,10 +23,10 @@ const shutdownGrace = 50 * time.Millisecond
 // return within some microseconds do. If one blocks after all, another goroutine goes on with the
 // loop a few milliseconds later. With Config.Workers all run in the pool.
 //
-// Handle and HandleBorrowed say whose memory request is. The response is copied before Func's
-// goroutine goes on; it may be request itself, which is sent from where it lies if it is large and
-// borrowed. An error travels as ReqHandle.RespondError says: return an *Error to give it a code and
-// details. A panic becomes ErrPanic.
+// Handle and HandleBorrowed say whose memory request is. The response is the library's when Func
+// returns: one of 4 KiB and more is sent from where it lies, and must not change any more. It may
+// be request itself, or part of it. An error travels as ReqHandle.RespondError says: return an
+// *Error to give it a code and details. A panic becomes ErrPanic.
 //
 // The context has the client's deadline. It ends when Func returns, when the client gives the call
 // up, and when the session or the server ends. HandleFrom finds the request in it: the peer's
@@ -91,7 +91,7 @@ func (s *Server) HandleBorrowed(reqType uint8, fn Func) error {
 	return s.nexus.Register(reqType, Background, func(r ReqHandle) {
 		resp, err := s.handle(fn, r)
 		if err == nil {
-			err = r.RespondBytes(resp)
+			err = r.respondWith(resp)
 		}
 		if err != nil {
 			_ = r.RespondError(err) // gives ErrResponded if an answer is out

@@ -32,17 +32,22 @@ func (o Owner) String() string {
 }
 
 // Buffer is a message buffer, laid out as the package comment shows. It comes from
-// [Pool.Alloc] and is used by one goroutine at a time. The struct fills one cache line.
+// [Pool.Alloc] or [Pool.Wrap] and is used by one goroutine at a time. The struct fills one cache
+// line.
 type Buffer struct {
-	mem    []byte // the chunk: header 0, data, later headers; nil when it was unmapped
-	size   int    // bytes of data now
+	// The chunk: header 0, data, later headers; nil when it was unmapped. Of one that Wrap made it is
+	// the data alone.
+	mem    []byte
+	end    int    // offset of the end of the data
 	max    int32  // bytes of data at most
-	hdrs   int32  // offset of the header of packet 1
+	hdrs   int32  // offset of the header of packet 1, less the size of one
 	key    uint32 // registration key of the region
 	class  uint8  // index in the pool's classes
 	owner  Owner
+	data   uint8 // offset of the data: wire.HeaderSize, or 0 of one that Wrap made
+	whole  int8  // the packet whose header stands right before its data: 0, or -1 if none does
 	region *region
-	next   *Buffer // in the free list of the class
+	next   *Buffer // what has the later headers; of a free one, the next in the list of its class
 }
 
 // Data returns the message, Size bytes. The slice is valid while the application
@@ -51,7 +56,7 @@ func (b *Buffer) Data() []byte {
 	if invariants.Enabled && b.owner != OwnerApp {
 		b.misused("Data")
 	}
-	return b.mem[wire.HeaderSize : wire.HeaderSize+b.size : wire.HeaderSize+b.size]
+	return b.mem[b.data:b.end:b.end]
 }
 
 // Prefetch asks for the first bytes of the buffer's memory to be brought into the cache.
@@ -62,12 +67,13 @@ func (b *Buffer) Prefetch() {
 }
 
 // Size returns the size of the message in bytes.
-func (b *Buffer) Size() int { return b.size }
+func (b *Buffer) Size() int { return b.end - int(b.data) }
 
 // MaxSize returns the largest size in bytes that Resize and SetSize take.
 func (b *Buffer) MaxSize() int { return int(b.max) }
 
-// Footprint returns the bytes of memory that the buffer takes, headers included.
+// Footprint returns the bytes of memory that the buffer takes, headers included; of one that Wrap
+// made, those of its message.
 func (b *Buffer) Footprint() int { return len(b.mem) }
 
 // Owner returns who owns the buffer now.
@@ -88,7 +94,7 @@ func (b *Buffer) Resize(n int) error {
 	if uint(n) > uint(b.max) {
 		return ErrTooLarge
 	}
-	b.size = n
+	b.end = int(b.data) + n
 	return nil
 }
 
@@ -98,13 +104,16 @@ func (b *Buffer) SetSize(n int) {
 	if uint(n) > uint(b.max) {
 		n = b.clamp(n)
 	}
-	b.size = n
+	b.end = int(b.data) + n
 }
 
 // Bytes is Data for the library: it looks at no owner.
 func (b *Buffer) Bytes() []byte {
-	return b.mem[wire.HeaderSize : wire.HeaderSize+b.size : wire.HeaderSize+b.size]
+	return b.mem[b.data:b.end:b.end]
 }
+
+// Wrapped reports whether the message lies in memory that Wrap was given.
+func (b *Buffer) Wrapped() bool { return b.data == 0 }
 
 // Lend passes the buffer from the application to the library. It fails with ErrInUse
 // if the library has it and with ErrFreed if nobody has, and changes nothing then.
@@ -131,33 +140,34 @@ func (b *Buffer) Return() {
 // Packets returns the number of packets of the message with perPacket > 0 bytes of
 // data in each but the last; an empty message takes one packet.
 func (b *Buffer) Packets(perPacket int) int {
-	if b.size <= perPacket {
+	size := b.Size()
+	if size <= perPacket {
 		return 1
 	}
 	// Sizes have 28 bits, and a 32-bit division is the faster one.
-	return int((uint32(b.size) + uint32(perPacket) - 1) / uint32(perPacket))
+	return int((uint32(size) + uint32(perPacket) - 1) / uint32(perPacket))
 }
 
 // Packet returns the memory of packet i, 0 <= i < Packets(perPacket). For packet 0,
-// head is the header and the data behind it, and data is nil; for later ones, head is
-// the place of the header only. The slices are valid as long as the buffer is lent
-// and keeps its size. With more than one packet, perPacket must be at least
+// head is the header and the data behind it, and data is nil; for later ones, and for all of a
+// buffer that Wrap made, head is the place of the header only. The slices are valid as long as the
+// buffer is lent and keeps its size. With more than one packet, perPacket must be at least
 // MinDataPerPacket; it panics when there is no header room. For the library.
 func (b *Buffer) Packet(i, perPacket int) (head, data []byte) {
-	if i > 0 {
+	if i != int(b.whole) {
 		return b.later(i, perPacket)
 	}
-	return b.mem[:wire.HeaderSize+min(b.size, perPacket)], nil
+	return b.mem[:min(b.end, wire.HeaderSize+perPacket)], nil
 }
 
-// later is Packet for i > 0. Its slices leave out their capacities: one more limit
+// later is Packet for two pieces. Its slices leave out their capacities: one more limit
 // and Packet would no longer be inlined. Slicing checks the bounds: a wrong i or
 // perPacket panics here and never reaches the memory of another buffer.
 func (b *Buffer) later(i, perPacket int) (head, data []byte) {
-	h := int(b.hdrs) + (i-1)*wire.HeaderSize
-	from := i * perPacket
-	to := min(from+perPacket, b.size)
-	return b.mem[h : h+wire.HeaderSize], b.mem[wire.HeaderSize+from : wire.HeaderSize+to]
+	h := int(b.hdrs) + i*wire.HeaderSize
+	from := int(b.data) + i*perPacket
+	to := min(from+perPacket, b.end)
+	return b.next.mem[h : h+wire.HeaderSize], b.mem[from:to]
 }
 
 // Free gives the buffer back to its pool. The application must own it; freeing a

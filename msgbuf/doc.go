@@ -28,6 +28,10 @@
 // whatever the order of calls. There is room for the headers of packets with at
 // least [MinDataPerPacket] bytes of data each.
 //
+// A buffer of [Pool.Wrap] has its data elsewhere, in memory that somebody else owns: on the Go
+// heap, say. Then the pool has only the headers, one behind the other, and every packet consists of
+// two pieces. [Pool.Into] makes one that only receives.
+//
 // # Ownership
 //
 // A buffer belongs to the application from Alloc on, to the library between Lend

@@ -56,11 +56,14 @@ func (c *Config) check() error {
 
 // Pool hands out buffers. A pool that is not closed keeps its memory for ever.
 type Pool struct {
-	max     int  // largest size, -1 when closed
-	last    uint // index of the last class
-	classes [maxClasses]class
-	cfg     Config
-	mu      sync.Mutex // held by all methods if cfg.Shared
+	max      int  // largest size, -1 when closed
+	last     uint // index of the last class
+	classes  [maxClasses]class
+	wraps    *Buffer // free ones of wrap
+	headless int     // those in use that have no headers, which would count
+	outside  region  // what they have for one: no memory
+	cfg      Config
+	mu       sync.Mutex // held by all methods if cfg.Shared
 
 	doubleFrees atomic.Uint64
 	misuses     atomic.Uint64
@@ -78,6 +81,7 @@ func NewPool(cfg Config) (*Pool, error) {
 	p := &Pool{max: cfg.MaxMessage, cfg: cfg}
 	p.last = uint(makeClasses(&p.classes, cfg.MaxMessage) - 1)
 	p.store.init(p)
+	p.outside.pool = p
 	return p, nil
 }
 
@@ -117,8 +121,8 @@ func (p *Pool) alloc(n int) (*Buffer, error) {
 		b = b.renew()
 	}
 	b.owner = OwnerApp
-	b.size = n
-	b.next = nil
+	b.end = int(b.data) + n
+	b.next = b
 	b.region.used++
 	c.inUse++
 	return b, nil
@@ -141,6 +145,10 @@ func (p *Pool) freeShared(b *Buffer) {
 func (p *Pool) free(b *Buffer) {
 	if b.owner != OwnerApp {
 		p.badFree(b)
+		return
+	}
+	if b.Wrapped() {
+		p.unwrap(b)
 		return
 	}
 	if invariants.Enabled {
@@ -200,7 +208,7 @@ func (p *Pool) Grow(b *Buffer, n int) bool {
 		p.mu.Lock()
 		defer p.mu.Unlock()
 	}
-	if n < b.size || n > p.max {
+	if n < b.Size() || n > p.max || b.Wrapped() {
 		return false
 	}
 	c := &p.classes[p.classOf(n)%maxClasses]
@@ -247,7 +255,7 @@ func (p *Pool) Close() error {
 	}
 	p.max = -1
 	p.store.trim()
-	leaked := 0
+	leaked := p.headless
 	for i := range p.classes {
 		leaked += p.classes[i].inUse
 	}
@@ -409,7 +417,8 @@ func (s *store) bind(b *Buffer, c *class, r *region, off int) {
 	end := off + int(c.chunk)
 	b.mem = r.mem[off:end:end]
 	b.max = c.data
-	b.hdrs = int32(headersAt(int(c.data)))
+	b.data = wire.HeaderSize
+	b.hdrs = int32(headersAt(int(c.data)) - wire.HeaderSize)
 	b.key = r.key
 	b.region = r
 	for i := range s.pool.classes {
@@ -541,7 +550,7 @@ func (c *class) unlist() {
 // its pointer finds a freed buffer without memory.
 func (b *Buffer) retire() {
 	b.mem = nil
-	b.size = 0
+	b.end = int(b.data)
 	b.max = 0
 	b.next = nil
 }
@@ -575,12 +584,14 @@ type class struct {
 func headersAt(n int) int { return (wire.HeaderSize + n + 7) &^ 7 }
 
 // chunkNeed returns the bytes of memory that n bytes of data and their headers take.
-func chunkNeed(n int) int {
-	later := 0
-	if n > MinDataPerPacket {
-		later = (n - 1) / MinDataPerPacket
+func chunkNeed(n int) int { return headersAt(n) + laterHeaders(n) }
+
+// laterHeaders returns the bytes of the headers of all packets but the first, of n bytes of data.
+func laterHeaders(n int) int {
+	if n <= MinDataPerPacket {
+		return 0
 	}
-	return headersAt(n) + later*wire.HeaderSize
+	return (n - 1) / MinDataPerPacket * wire.HeaderSize
 }
 
 // newClass returns the class for messages of target bytes: whole lines or pages,
@@ -709,6 +720,7 @@ func (p *Pool) Stats() Stats {
 		Regions:       p.store.mapped,
 		DoubleFrees:   p.doubleFrees.Load(),
 		Misuses:       p.misuses.Load(),
+		InUse:         p.headless,
 	}
 	for i := range p.classes {
 		c := &p.classes[i]

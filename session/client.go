@@ -12,9 +12,11 @@ import (
 
 // Op is one request as the client half sees it.
 type Op struct {
-	Req     *msgbuf.Buffer
-	Resp    *msgbuf.Buffer // takes the response; its MaxSize bounds it. Nil: the session makes one
-	Ref     uint32         // the owner's name for the request
+	Req *msgbuf.Buffer
+	// Resp takes the response; its MaxSize bounds it. Nil: the session makes one, also in place of
+	// one that wraps too little memory.
+	Resp    *msgbuf.Buffer
+	Ref     uint32 // the owner's name for the request
 	ReqType uint8
 	// Four words: the compiler keeps no more in registers.
 }

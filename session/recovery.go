@@ -153,7 +153,7 @@ func (c *Client) fitResp(s *clientSlot, size int) error {
 	if size > c.MaxMessage {
 		return ErrTooLarge
 	}
-	if s.op.Resp == nil {
+	if s.op.Resp == nil || size > s.op.Resp.MaxSize() && s.op.Resp.Wrapped() {
 		buf, err := c.pool.Alloc(size)
 		if err != nil {
 			return ErrExhausted

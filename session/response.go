@@ -485,17 +485,17 @@ func (e *End) sendWhole(
 		e.putWhole(o, t, reqType, hold, reqNum, b.Bytes())
 		return
 	}
-	pkt, _ := b.Packet(0, e.PerPacket)
-	if e.Checksum || l != nil && l.mayJoin(o, e, len(pkt)) {
+	pkt, data := b.Packet(0, e.PerPacket)
+	if e.Checksum || l != nil && l.mayJoin(o, e, wire.HeaderSize+size) {
 		h := wire.Header{
 			Type: t, ReqType: reqType, Hold: hold, ReqNum: reqNum, MsgSize: uint32(size),
 		}
-		e.send(o, &h, pkt, nil)
+		e.send(o, &h, pkt, data)
 		return
 	}
 	wire.PutOnly(pkt, wire.First(t, e.Version), reqType, hold, uint32(size), e.Remote,
 		e.RemoteToken, reqNum)
-	o.push(&e.Peer, e.Via, pkt, nil)
+	o.push(&e.Peer, e.Via, pkt, data)
 }
 
 // sendOnly sends the only packet of a request for the first time.
