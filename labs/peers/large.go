@@ -49,9 +49,10 @@ var largeNotes = []string{
 		"warm-up and default settings. Ratios are taken within a round.",
 	"Every response is compared with its request, all bytes of it, and each request has a number " +
 		"of its own. CPU per call is that of both processes.",
-	"erpc-client is Client.Call and a Server; each response is memory of its own. tcp-mux is the " +
-		"standard library by hand: one connection, a reader and a writer on each side, which writes " +
-		"all that wait with one call. It uses its memory again.",
+	"tcp-mux is the standard library by hand: one connection, a reader and a writer on each side, " +
+		"which writes all that wait with one call. There and with erpc-client (Client.Call and " +
+		"Server.Handle) each message has memory of its own, which the collector takes. " +
+		"tcp-mux-reuse and erpc-reuse (AppendCall and HandleBorrowed) use memory again.",
 	"erpc-loop is an Rpc on each side. tcp-spin is one thread a side that spins on read(2) and " +
 		"write(2). udp-bare has no protocol: trains of 44 packets, and a lost one ends the run.",
 	"Packets and sends are this library's own counts for each call; a send is a system call.",

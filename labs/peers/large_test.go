@@ -49,21 +49,30 @@ func TestLargeRows(t *testing.T) {
 // TestLargeBars: the bars, in a few words each.
 func TestLargeBars(t *testing.T) {
 	const want = `16 KiB x 8, loopback, clients: rate at least 1 of tcp-mux
+  erpc-reuse rate at least 1 of tcp-mux-reuse
 16 KiB x 8, veth, clients: rate at least 1 of tcp-mux
+  erpc-reuse rate at least 1 of tcp-mux-reuse
 16 KiB x 8, software GSO, clients: rate at least 0.8 of tcp-mux
+  erpc-reuse rate at least 0.8 of tcp-mux-reuse
 16 KiB x 8, all off, loops: erpc-loop rate at least 0.85 of udp-bare
 64 KiB x 8, loopback, clients: rate at least 1 of tcp-mux
+  erpc-reuse rate at least 1 of tcp-mux-reuse
 64 KiB x 8, loopback, loops: erpc-loop rate at least 0.8 of tcp-spin
 64 KiB x 8, veth, clients: rate at least 1 of tcp-mux
+  erpc-reuse rate at least 1 of tcp-mux-reuse
 64 KiB x 8, veth, loops: erpc-loop rate at least 1 of tcp-spin
 64 KiB x 8, software GSO, clients: rate at least 0.8 of tcp-mux
+  erpc-reuse rate at least 0.8 of tcp-mux-reuse
 64 KiB x 8, software GSO, loops: erpc-loop rate at least 0.8 of tcp-spin
 64 KiB x 8, all off, loops: erpc-loop rate at least 0.85 of udp-bare
 1 MiB x 2, loopback, clients: rate at least 1 of tcp-mux
+  erpc-reuse rate at least 1 of tcp-mux-reuse
 1 MiB x 2, loopback, loops: erpc-loop rate at least 0.8 of tcp-spin
 1 MiB x 2, veth, clients: rate at least 1 of tcp-mux
+  erpc-reuse rate at least 1 of tcp-mux-reuse
 1 MiB x 2, veth, loops: erpc-loop rate at least 1 of tcp-spin
 1 MiB x 2, software GSO, clients: rate at least 0.8 of tcp-mux
+  erpc-reuse rate at least 0.8 of tcp-mux-reuse
 1 MiB x 2, software GSO, loops: erpc-loop rate at least 0.8 of tcp-spin
 1 MiB x 2, all off, loops: erpc-loop rate at least 0.85 of udp-bare
 `
@@ -80,7 +89,7 @@ func TestLargeBars(t *testing.T) {
 			bars = append(bars, barText(b))
 		}
 		if bars != nil {
-			fmt.Fprintf(&got, "%s: %s\n", c.Name, strings.Join(bars, ", "))
+			fmt.Fprintf(&got, "%s: %s\n", c.Name, strings.Join(bars, "\n  "))
 		}
 	}
 	if got.String() != want {
@@ -116,7 +125,7 @@ func TestLarge(t *testing.T) {
 				t.Errorf("%s: %+v", c.Name, r)
 			}
 			got = append(got, r.Peer)
-			own := r.Peer == ours || r.Peer == ourLoop
+			own := r.Peer == ours || r.Peer == oursReuse || r.Peer == ourLoop
 			for _, f := range []string{"packets", "sends", "server packets", "server sends"} {
 				if (r.Figures[f].Median > 0) != own {
 					t.Errorf("%s: %s of %s: %+v", c.Name, f, r.Peer, r.Figures[f])

@@ -93,6 +93,12 @@ func beside(peer, base string, bound float64) report.Bar {
 	return report.Bar{Peer: peer, Column: "rate", Base: base, Limit: report.AtLeast, Bound: bound}
 }
 
+// clientPairs are the bars for messages that have memory of their own, and for those that use memory
+// again.
+func clientPairs(bound float64) []report.Bar {
+	return []report.Bar{beside(ours, clientBase, bound), beside(oursReuse, reuseBase, bound)}
+}
+
 func largeCases() (list []goCase) {
 	for _, tt := range []struct{ size, window int }{
 		{16 << 10, 8}, {64 << 10, 8}, {1 << 20, 2}, {64 << 20, 1},
@@ -104,11 +110,12 @@ func largeCases() (list []goCase) {
 				for _, k := range []*goCase{&c, &l} {
 					k.Columns = append(k.Columns[:len(k.Columns):len(k.Columns)], "memory")
 				}
-				c.Bars, l.Bars = []report.Bar{memoryBar(ours)}, []report.Bar{memoryBar(ourLoop)}
+				c.Bars = []report.Bar{memoryBar(ours), memoryBar(oursReuse)}
+				l.Bars = []report.Bar{memoryBar(ourLoop)}
 			case m.name == bareLink.name:
 				l.Bars = []report.Bar{beside(ourLoop, bareName, 0.85)}
 			default:
-				c.Bars = []report.Bar{beside(ours, clientBase, clientBars[m.name])}
+				c.Bars = clientPairs(clientBars[m.name])
 				if tt.size > 16<<10 {
 					l.Bars = []report.Bar{beside(ourLoop, loopBase, loopBars[m.name])}
 				}
@@ -139,8 +146,8 @@ func crowdCases() (list []goCase) {
 		c.Name = fmt.Sprintf("%d clients, %s", crowdClients, c.Name)
 		c.What = fmt.Sprintf("%d client processes of one server, each: %s", crowdClients, c.What)
 		c.Columns = append([]string{"rate", "least"}, largeColumns[1:]...)
-		c.Bars = []report.Bar{beside(ours, clientBase, 0.8),
-			{Peer: ours, Column: "least", Limit: report.AtLeast, Bound: 0.5}}
+		c.Bars = append(clientPairs(0.8),
+			report.Bar{Peer: ours, Column: "least", Limit: report.AtLeast, Bound: 0.5})
 		list = append(list, c)
 	}
 	return list
@@ -179,7 +186,7 @@ func lossCases() (list []goCase) {
 			{Peer: ourLoop, Column: "p99.9", Limit: report.Below, Bound: 3_000}, // us
 			{Peer: ourLoop, Column: "max", Share: 0.8, Limit: report.Below, Bound: 20_000}}
 		lc, ll := echoes(1<<20, 2, losing(tt.share))
-		lc.Bars = []report.Bar{beside(ours, clientBase, tt.large)}
+		lc.Bars = clientPairs(tt.large)
 		ll.Bars = []report.Bar{beside(ourLoop, loopBase, tt.large)}
 		l.peers = []string{loopBase, ourLoop} // nothing sends again what udp-bare has lost
 		ll.peers = l.peers
