@@ -37,6 +37,7 @@ type clientSlot struct {
 	pasts    uint8  // tries in a row that the server said are past
 	pastTry  uint16 // of the last of these
 	try      uint16 // rollbacks of the request; goes with its packets
+	hinted   bool   // sent again for a hint, see answeredAgain
 	probes   bool   // the peer keeps packets behind a lost one: they are sent again step by step
 	per      uint32 // data bytes in a packet of both messages
 	numReq   uint32
@@ -96,25 +97,26 @@ func (s *clientSlot) total() uint32 {
 // Client is the requesting half of a session. The zero Client is not ready; see NewClient.
 type Client struct {
 	End
-	rtt     rtoEstimator
-	floor   pathFloor
-	pace    pacer
-	stats   *Stats
-	slots   []clientSlot
-	free    []uint8 // free slots, a stack; the top was used last and is warm
-	stalled slotLine
-	hungry  bool          // Out.Feed hands out its credits
-	sampled monotime.Time // when the packet was sent that gave the last RTT
-	latest  monotime.Time // when the latest packet was sent that has been answered
-	credits int
-	busy    int   // slots in use
-	stride  uint8 // packets that one CR or RFR may stand for
-	quiet   uint8 // credits held by packets that no CR was asked for yet; less than stride
-	open    bool
-	closed  bool
-	drains  bool     // the peer takes no new requests
-	cut     wire.Cut // of requests that begin
-	held    uint16   // slots in use by requests that were given up
+	rtt       rtoEstimator
+	floor     pathFloor
+	pace      pacer
+	stats     *Stats
+	slots     []clientSlot
+	free      []uint8 // free slots, a stack; the top was used last and is warm
+	stalled   slotLine
+	hungry    bool          // Out.Feed hands out its credits
+	overtaken bool          // an answer has shown that other packets are lost
+	sampled   monotime.Time // when the packet was sent that gave the last RTT
+	alone     monotime.Time // see answered, of a session without a Link
+	credits   int
+	busy      int   // slots in use
+	stride    uint8 // packets that one CR or RFR may stand for
+	quiet     uint8 // credits held by packets that no CR was asked for yet; less than stride
+	open      bool
+	closed    bool
+	drains    bool     // the peer takes no new requests
+	cut       wire.Cut // of requests that begin
+	held      uint16   // slots in use by requests that were given up
 
 	// The slots of most sessions, and their numbers in free. Here, so that all of a session is in one
 	// piece of memory: one miss of the TLB, and Prefetch knows where things are.
@@ -128,6 +130,7 @@ type Client struct {
 	doubt      doubt
 	full       int // Params.PerPacket as agreed; a cut makes that smaller
 	backoff    backoff
+	hint       monotime.Time // see answeredAgain
 }
 
 // ClientHot is how many bytes from the start of a Client on a small RPC touches.
@@ -260,7 +263,7 @@ func (c *Client) begin(op Op, deadline, now monotime.Time, out *Out) {
 		c.spend(out)
 	}
 	s.busy = true
-	s.retries, s.fast, s.try, s.pasts, s.probes = 0, 0, 0, 0, false
+	s.retries, s.fast, s.try, s.pasts, s.probes, s.hinted = 0, 0, 0, 0, false, false
 	s.ownsResp = false
 	s.per, s.cut = uint32(c.PerPacket), c.cut
 	s.numReq = packets(op.Req.Size(), c.PerPacket)
