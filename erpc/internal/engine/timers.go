@@ -237,12 +237,12 @@ func (t *timers) looked(now monotime.Time) {
 // NextLook returns when Look is due.
 func (e *Engine) NextLook() monotime.Time { return e.timers.nextLook }
 
-// Look has sessions send again what evidence shows to be lost. After a pause of this process
-// answers may be here that nobody has seen.
+// Look has sessions send again what evidence shows to be lost. After a pause of this process it
+// waits: answers may be here that nobody has seen.
 func (e *Engine) Look() {
 	t := &e.timers
 	t.looked(e.in.Now)
-	if e.in.Unseen > 0 {
+	if e.in.Unseen >= t.epoch/lookShare {
 		return
 	}
 	for _, s := range t.active {
