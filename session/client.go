@@ -64,6 +64,15 @@ func (s *clientSlot) sent(k uint32) monotime.Time {
 	return s.sentAt
 }
 
+// sentLast returns when the packet was sent last that the slot waits for. If it has sent others behind
+// it, that is since when none has been answered.
+func (s *clientSlot) sentLast() monotime.Time {
+	if s.numTx-s.numRx == 1 {
+		return s.sent(s.numRx)
+	}
+	return s.progress
+}
+
 // recovers reports whether the slot sends packets again and has to wait for an answer first. A slot
 // that has sent one packet has nothing to keep, and no times.
 func (s *clientSlot) recovers() bool {
@@ -107,7 +116,7 @@ type Client struct {
 	hungry    bool          // Out.Feed hands out its credits
 	overtaken bool          // an answer has shown that other packets are lost
 	sampled   monotime.Time // when the packet was sent that gave the last RTT
-	alone     monotime.Time // see answered, of a session without a Link
+	latest    monotime.Time // when the latest packet was sent that has been answered; see answered
 	credits   int
 	busy      int   // slots in use
 	stride    uint8 // packets that one CR or RFR may stand for
@@ -130,7 +139,6 @@ type Client struct {
 	doubt      doubt
 	full       int // Params.PerPacket as agreed; a cut makes that smaller
 	backoff    backoff
-	hint       monotime.Time // see answeredAgain
 }
 
 // ClientHot is how many bytes from the start of a Client on a small RPC touches.

@@ -327,7 +327,11 @@ func (c *Client) lost(i uint8, try uint16, hole uint32, now monotime.Time, out *
 		s.probe(hole)
 	}
 	c.stats.FastRollbacks++
+	since, alone := s.progress, s.numTx-s.numRx == 1
 	c.rollback(i, now, out)
+	if alone {
+		s.progress = since // what goes again early does not put the timeout off
+	}
 }
 
 // finish ends the request in slot i and starts waiting ones.
@@ -365,7 +369,8 @@ func (c *Client) Scan(now monotime.Time, out *Out) (retries uint8) {
 		s := &c.slots[i]
 		if !s.busy || s.numTx == s.numRx {
 			retries = max(retries, c.scanQuiet(uint8(i), now, out))
-		} else if now.Sub(s.progress) >= c.rtt.timeout(s.retries) && c.timedOut(uint8(i), now, out) {
+		} else if now.Sub(s.progress) >= c.rtt.timeout(s.retries) &&
+			now.Sub(s.sentLast()) >= c.rtt.early(oneShare) && c.timedOut(uint8(i), now, out) {
 			retries = max(retries, s.retries)
 		}
 	}
@@ -388,12 +393,12 @@ func (c *Client) Look(now monotime.Time, out *Out) {
 			continue
 		}
 		c.ifOvertaken(uint8(i), now, out)
-		if last == nil || s.progress > last.progress {
+		if last == nil || s.sentLast() > last.sentLast() {
 			last = s
 		}
 	}
 	if last != nil && last.retries == 0 && last.numTx-last.numRx == 1 && last.txGen != out.gen &&
-		now.Sub(last.progress)>>last.fast >= c.rtt.early(tailShare) {
+		now.Sub(last.sentLast())>>last.fast >= c.rtt.early(tailShare) {
 		c.lost(uint8(last.reqNum&uint64(len(c.slots)-1)), last.try, last.again(), now, out)
 	}
 }
@@ -431,11 +436,12 @@ func (c *Client) timedOut(i uint8, now monotime.Time, out *Out) bool {
 // times.
 func (c *Client) ifOvertaken(i uint8, now monotime.Time, out *Out) {
 	s := &c.slots[i]
-	waited, share := now.Sub(s.progress)>>s.fast, time.Duration(oneShare)
+	sent := s.sentLast()
+	waited, share := now.Sub(sent)>>s.fast, time.Duration(oneShare)
 	if s.numTx-s.numRx > 1 {
 		share = manyShare
 	}
-	if waited >= c.rtt.early(share) && *c.answered() > s.progress {
+	if waited >= c.rtt.early(share) && *c.answered() > sent {
 		c.lost(i, s.try, s.again(), now, out)
 	} else if s.recovers() && waited >= c.rtt.early(tailShare) {
 		c.lost(i, s.try, 1, now, out)
@@ -456,7 +462,7 @@ func (c *Client) answered() *monotime.Time {
 	if c.link != nil {
 		return &c.link.answered
 	}
-	return &c.alone
+	return &c.latest
 }
 
 // answeredAgain notes that an answer came to one of several copies of a packet; at is when the last
@@ -464,8 +470,8 @@ func (c *Client) answered() *monotime.Time {
 // and has no answer is lost. Answers to packets that were sent again for that reason say nothing
 // more: else one that was late, not lost, would have all sent again, round after round.
 func (c *Client) answeredAgain(at, now monotime.Time) {
-	if at > c.hint && now.Sub(at) >= max(c.floor.min, c.rtt.srtt/2) {
-		c.hint, c.overtaken = at, true
+	if at > c.latest && now.Sub(at) >= max(c.floor.min, c.rtt.srtt/2) {
+		c.latest, c.overtaken = at, true
 	}
 }
 
@@ -475,7 +481,7 @@ func (c *Client) rollbackOvertaken(now monotime.Time, out *Out) {
 	c.overtaken = false
 	for i := range c.slots {
 		s := &c.slots[i]
-		if s.busy && s.numTx != s.numRx && c.hint > s.progress {
+		if s.busy && s.numTx != s.numRx && c.latest > s.sentLast() {
 			s.hinted = true
 			c.lost(uint8(i), s.try, s.again(), now, out)
 		}
