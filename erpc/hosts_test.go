@@ -47,8 +47,8 @@ func TestDeadlineOnSlowHosts(t *testing.T) {
 	}
 }
 
-// TestRTOOnSlowHosts: what the delay is for: a packet whose early repeats were lost too is sent again
-// later. Before, a few round trips without an answer are enough.
+// TestRTOOnSlowHosts: what the delay is for: a packet whose early repeats were lost too is sent
+// again later. Before, a few round trips without an answer are enough.
 func TestRTOOnSlowHosts(t *testing.T) {
 	for hosts, least := range map[time.Duration]time.Duration{
 		0: 5 * time.Millisecond, time.Millisecond: 20 * time.Millisecond,
@@ -61,7 +61,7 @@ func TestRTOOnSlowHosts(t *testing.T) {
 		is(t, "the call", p.call(tEcho, 10).err, nil)
 		took := p.net.now.Sub(start)
 		if took < least || took > least+3*epoch+3*time.Duration(p.tick) {
-			t.Errorf("hosts add %v: a packet that was lost four times cost %v, want %v", hosts, took, least)
+			t.Errorf("hosts add %v: a packet lost four times cost %v, want %v", hosts, took, least)
 		}
 		p.close()
 	}

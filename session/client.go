@@ -64,8 +64,8 @@ func (s *clientSlot) sent(k uint32) monotime.Time {
 	return s.sentAt
 }
 
-// sentLast returns when the packet was sent last that the slot waits for. If it has sent others behind
-// it, that is since when none has been answered.
+// sentLast returns when the packet was sent last that the slot waits for. If it has sent others
+// behind it, that is since when none has been answered.
 func (s *clientSlot) sentLast() monotime.Time {
 	if s.numTx-s.numRx == 1 {
 		return s.sent(s.numRx)

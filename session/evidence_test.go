@@ -26,8 +26,8 @@ func TestEvidenceOfOtherSessions(t *testing.T) {
 	for _, together := range []bool{true, false} {
 		b := newBackoffRig(t, 0)
 		b.cl.rtt.srtt, b.cl.rtt.rttvar, b.cl.rtt.hold = ms/100, 0, 0
-		other := NewClient(serverHost, clientSession+1, clientToken, Timing{RTOMin: 5 * ms, RTOMax: 9 * ms},
-			0, b.pool, nil, &b.cst)
+		other := NewClient(serverHost, clientSession+1, clientToken,
+			Timing{RTOMin: 5 * ms, RTOMax: 9 * ms}, 0, b.pool, nil, &b.cst)
 		other.Open(b.params, serverSession+1, serverToken, 10*time.Microsecond, b.now, b.cout)
 		b.takeClient()
 		if b.bundles(1400); together {
@@ -59,8 +59,9 @@ func TestEvidenceOfOtherSessions(t *testing.T) {
 	}
 }
 
-// TestLossOfEarlyRepeats: a repeat is lost too. Later packets that are answered show that, and so it
-// goes again, each time after twice as long, and no more than a few times: then it may not be lost.
+// TestLossOfEarlyRepeats: a repeat is lost too. Later packets that are answered show that, and so
+// it goes again, each time after twice as long, and no more than a few times: then it may not be
+// lost.
 func TestLossOfEarlyRepeats(t *testing.T) {
 	b := newBackoffRig(t, 1)
 	b.loseAll(false)
@@ -117,8 +118,8 @@ func TestProbesOfTheLast(t *testing.T) {
 	b.end()
 }
 
-// TestNoProbe: a packet that waits here for the transport is not probed, nor is one of a request that
-// has timed out: only the timeout has it go again.
+// TestNoProbe: a packet that waits here for the transport is not probed, nor is one of a request
+// that has timed out: only the timeout has it go again.
 func TestNoProbe(t *testing.T) {
 	b := newBackoffRig(t, 0)
 	op := b.op(1, 10, 10)
