@@ -387,15 +387,24 @@ func (c *Client) Look(now monotime.Time, out *Out) {
 		return
 	}
 	var last *clientSlot
+	var lastAt monotime.Time
+	least := c.rtt.early(oneShare)
 	for i := range c.slots {
 		s := &c.slots[i]
 		if !s.busy || s.numTx == s.numRx {
 			continue
 		}
-		c.ifOvertaken(uint8(i), now, out)
-		if last == nil || s.sentLast() > last.sentLast() {
-			last = s
+		at := s.sentLast()
+		if now.Sub(at) >= least {
+			c.ifOvertaken(uint8(i), now, out)
+			at = s.sentLast()
 		}
+		if last == nil || at > lastAt {
+			last, lastAt = s, at
+		}
+	}
+	if now.Sub(lastAt) < least {
+		return
 	}
 	if last != nil && last.retries == 0 && last.numTx-last.numRx == 1 && last.txGen != out.gen &&
 		now.Sub(last.sentLast())>>last.fast >= c.rtt.early(tailShare) {
