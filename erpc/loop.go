@@ -166,6 +166,9 @@ func (r *Rpc) doDue() {
 	}
 	if e.Now() >= e.NextScan() {
 		r.tick()
+	} else if e.Now() >= e.NextLook() {
+		e.Look()
+		r.settle()
 	}
 	if e.Now() >= r.after.at {
 		r.runTimers()

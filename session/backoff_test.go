@@ -49,15 +49,24 @@ func (b *backoffRig) loseAll(answers bool) {
 	lose(b.tb, &b.s2c, 0, len(b.s2c))
 }
 
-// scan looks for timeouts, as the owner does, until n packets leave.
+// scan looks for timeouts, as the owner does, until packets of n requests leave.
 func (b *backoffRig) scan(n int) {
 	b.tb.Helper()
-	for end := b.now + 1000*ms; len(b.c2s) < n; b.now += ms / 4 {
+	for end := b.now + 1000*ms; b.leaving() < n; b.now += ms / 4 {
 		if b.cl.Scan(b.now, b.cout); b.now > end {
-			b.tb.Fatalf("%d packets left in a second, want %d", len(b.c2s), n)
+			b.tb.Fatalf("packets of %d requests left in a second, want %d", b.leaving(), n)
 		}
 		b.takeClient()
 	}
+}
+
+// leaving returns of how many requests packets are on their way to the server.
+func (b *backoffRig) leaving() int {
+	nums := map[uint64]bool{}
+	for _, p := range b.c2s {
+		nums[p.header().ReqNum] = true
+	}
+	return len(nums)
 }
 
 // wait looks for timeouts for a while, often.
@@ -128,14 +137,14 @@ func TestProbeOfSlowHandlers(t *testing.T) {
 		"handler": func(b *backoffRig) {
 			slot := b.toServer(b.c2s[0]).Slot
 			b.c2s = nil
-			b.wait(ms)
+			b.wait(2 * ms)
 			if err := b.respond(slot, 10); err != nil {
 				t.Fatal(err)
 			}
 			b.pump(nil)
 		},
 		"path": func(b *backoffRig) {
-			b.wait(ms)
+			b.wait(2 * ms)
 			b.pump(func(uint8) int { return 10 })
 		},
 	} {

@@ -39,6 +39,7 @@ type clientSlot struct {
 	pasts    uint8  // tries in a row that the server said are past
 	pastTry  uint16 // of the last of these
 	try      uint16 // rollbacks of the request; goes with its packets
+	hinted   bool   // sent again for a hint, see answeredAgain
 	probes   bool   // the peer keeps packets behind a lost one: they are sent again step by step
 	per      uint32 // data bytes in a packet of both messages
 	numReq   uint32
@@ -63,6 +64,15 @@ func (s *clientSlot) sent(k uint32) monotime.Time {
 		return s.times.at[k&uint32(len(s.times.at)-1)]
 	}
 	return s.sentAt
+}
+
+// sentLast returns when the packet was sent last that the slot waits for. If it has sent others
+// behind it, that is since when none has been answered.
+func (s *clientSlot) sentLast() monotime.Time {
+	if s.numTx-s.numRx == 1 {
+		return s.sent(s.numRx)
+	}
+	return s.progress
 }
 
 // recovers reports whether the slot sends packets again and has to wait for an answer first. A slot
@@ -98,25 +108,26 @@ func (s *clientSlot) total() uint32 {
 // Client is the requesting half of a session. The zero Client is not ready; see NewClient.
 type Client struct {
 	End
-	rtt     rtoEstimator
-	floor   pathFloor
-	pace    pacer
-	stats   *Stats
-	slots   []clientSlot
-	free    []uint8 // free slots, a stack; the top was used last and is warm
-	stalled slotLine
-	hungry  bool          // Out.Feed hands out its credits
-	sampled monotime.Time // when the packet was sent that gave the last RTT
-	latest  monotime.Time // when the latest packet was sent that has been answered
-	credits int
-	busy    int   // slots in use
-	stride  uint8 // packets that one CR or RFR may stand for
-	quiet   uint8 // credits held by packets that no CR was asked for yet; less than stride
-	open    bool
-	closed  bool
-	drains  bool     // the peer takes no new requests
-	cut     wire.Cut // of requests that begin
-	held    uint16   // slots in use by requests that were given up
+	rtt       rtoEstimator
+	floor     pathFloor
+	pace      pacer
+	stats     *Stats
+	slots     []clientSlot
+	free      []uint8 // free slots, a stack; the top was used last and is warm
+	stalled   slotLine
+	hungry    bool          // Out.Feed hands out its credits
+	overtaken bool          // an answer has shown that other packets are lost
+	sampled   monotime.Time // when the packet was sent that gave the last RTT
+	latest    monotime.Time // when the latest packet was sent that has been answered; see answered
+	credits   int
+	busy      int   // slots in use
+	stride    uint8 // packets that one CR or RFR may stand for
+	quiet     uint8 // credits held by packets that no CR was asked for yet; less than stride
+	open      bool
+	closed    bool
+	drains    bool     // the peer takes no new requests
+	cut       wire.Cut // of requests that begin
+	held      uint16   // slots in use by requests that were given up
 
 	// The slots of most sessions, and their numbers in free. Here, so that all of a session is in one
 	// piece of memory: one miss of the TLB, and Prefetch knows where things are.
@@ -262,7 +273,7 @@ func (c *Client) begin(op Op, deadline, now monotime.Time, out *Out) {
 		c.spend(out)
 	}
 	s.busy = true
-	s.retries, s.fast, s.try, s.pasts, s.probes = 0, 0, 0, 0, false
+	s.retries, s.fast, s.try, s.pasts, s.probes, s.hinted = 0, 0, 0, 0, false, false
 	s.ownsResp = false
 	s.per, s.cut = uint32(c.PerPacket), c.cut
 	s.numReq = packets(op.Req.Size(), c.PerPacket)

@@ -41,12 +41,16 @@
 //
 // A client goes back to the first packet without an answer (go-back-N) when it has waited for the
 // timeout, or on evidence: a gap that the server names, a response packet out of order, or a packet
-// sent later that was answered while this one waited for twice a round trip and its handler. Small
-// requests travel in one datagram, so all that is on its way may be lost at once, and nothing is
-// evidence. Then the last one goes again, once, after the same time: if its answer may be to the
-// second copy, all sent before that is lost (RFC 8985). A handler may be slow instead, or the path:
-// so the time grows with what handlers take, doubles with each answer to what was sent again, and
-// halves with some tens of samples. Evidence costs one packet per request at most if it is wrong.
+// sent later that was answered while this one waited for twice a round trip and its handler (RACK,
+// RFC 8985). That packet may be of any session on the same [Link]: packets that travel together are
+// lost together. Small requests travel in one datagram, so all that is on its way may be lost at
+// once, and nothing is evidence. Then each session's last one goes again after the same time: if
+// its answer may be to the second copy, all that the session sent before it is lost.
+//
+// A handler may be slow instead, or the path: so the time grows with what handlers take, doubles
+// with each answer to what was sent again, and halves with some tens of samples. It doubles with
+// each repeat, too, and after three without progress only the timeout counts. So wrong evidence
+// costs three packets per request at most, and one if the server says that its handler waits.
 //
 // # Memory
 //

@@ -527,6 +527,8 @@ type Link struct {
 	checksum bool
 	version  uint8
 
+	answered monotime.Time // when the latest packet was sent that has been answered
+
 	full fullPackets
 }
 

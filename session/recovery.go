@@ -94,7 +94,7 @@ func (c *Client) OnResp(h *wire.Header, data []byte, in *Arrival, out *Out) {
 	c.learn(in, rtt, wire.HeaderSize+len(data), h)
 	s.ownsResp = false
 	c.finish(i, in.Now, out)
-	if c.rtt.overtaken {
+	if c.overtaken {
 		c.rollbackOvertaken(in.Now, out)
 	}
 	ev := out.add(EventDone)
@@ -235,7 +235,7 @@ func (c *Client) received(s *clientSlot, h *wire.Header, now monotime.Time) time
 		}
 		if k < s.highTx { // an answer to which copy? (Karn)
 			c.keep(retries, fast, s.sent(k), now)
-			if fast < maxFast {
+			if !s.hinted {
 				c.answeredAgain(s.sent(k), now)
 			}
 			return 0
@@ -255,7 +255,8 @@ func (c *Client) received(s *clientSlot, h *wire.Header, now monotime.Time) time
 	}
 	at := s.sent(k)
 	c.sampled = at
-	c.latest = max(c.latest, at)
+	latest := c.answered()
+	*latest = max(*latest, at)
 	took := now.Sub(at)
 	rtt := max(took-held, 1)
 	if f := &c.floor; took < f.min || rtt < f.min/2 || f.min == 0 {
@@ -326,7 +327,11 @@ func (c *Client) lost(i uint8, try uint16, hole uint32, now monotime.Time, out *
 		s.probe(hole)
 	}
 	c.stats.FastRollbacks++
+	since, alone := s.progress, s.numTx-s.numRx == 1
 	c.rollback(i, now, out)
+	if alone {
+		s.progress = since // what goes again early does not put the timeout off
+	}
 }
 
 // finish ends the request in slot i and starts waiting ones.
@@ -352,43 +357,59 @@ func (c *Client) queued(s *clientSlot, out *Out) bool {
 	return s.txGen == out.gen || out.lends && s.againGen > out.clean
 }
 
-// Scan looks for requests whose answers are overdue and rolls them back
-// (go-back-N): credits come back, packets from the first unanswered on are sent
-// again. A request is overdue if it has waited for the timeout, or for less if a packet that
-// was sent later has been answered, or if it was sent last and nothing is answered at all: all
-// that was sent together may be lost together, and an answer to the last shows it (RFC 8985,
-// section 7). It returns the largest number of timeouts without progress of any slot, so that the
-// owner can ask whether the peer lives.
+// Scan rolls back requests whose answers are overdue, since they have waited for the timeout
+// (go-back-N): credits come back, packets from the first unanswered on are sent again. Then it does
+// what Look does. It returns the largest number of timeouts without progress of any slot, so that
+// the owner can ask whether the peer lives.
 func (c *Client) Scan(now monotime.Time, out *Out) (retries uint8) {
 	if c.busy == 0 && c.held == 0 {
 		return 0
 	}
-	var last *clientSlot
-	asked := false
 	for i := range c.slots {
 		s := &c.slots[i]
 		if !s.busy || s.numTx == s.numRx {
 			retries = max(retries, c.scanQuiet(uint8(i), now, out))
-			continue
-		}
-		if now.Sub(s.progress) < c.rtt.timeout(s.retries) {
-			c.ifOvertaken(uint8(i), now, out)
-			asked = asked || s.retries > 0 || s.fast > 0
-			if last == nil || s.progress > last.progress {
-				last = s
-			}
-			continue
-		}
-		asked = true
-		if c.timedOut(uint8(i), now, out) {
+		} else if now.Sub(s.progress) >= c.rtt.timeout(s.retries) &&
+			now.Sub(s.sentLast()) >= c.rtt.early(oneShare) && c.timedOut(uint8(i), now, out) {
 			retries = max(retries, s.retries)
 		}
 	}
-	if last != nil && !asked && last.numTx-last.numRx == 1 && !c.queued(last, out) &&
-		now.Sub(last.progress) >= c.rtt.early(1) {
+	c.Look(now, out)
+	return retries
+}
+
+// Look rolls back requests that have waited for less than the timeout, on evidence: a packet that
+// was sent later has been answered. Of those sent last it has the last one go again, if nothing is
+// answered at all: all that was sent together may be lost together, and an answer to the last shows
+// it (RFC 8985, section 7). It is cheap: the owner calls it often.
+func (c *Client) Look(now monotime.Time, out *Out) {
+	if c.busy == 0 {
+		return
+	}
+	var last *clientSlot
+	var lastAt monotime.Time
+	least := c.rtt.early(oneShare)
+	for i := range c.slots {
+		s := &c.slots[i]
+		if !s.busy || s.numTx == s.numRx {
+			continue
+		}
+		at := s.sentLast()
+		if now.Sub(at) >= least {
+			c.ifOvertaken(uint8(i), now, out)
+			at = s.sentLast()
+		}
+		if last == nil || at > lastAt {
+			last, lastAt = s, at
+		}
+	}
+	if now.Sub(lastAt) < least {
+		return
+	}
+	if last != nil && last.retries == 0 && last.numTx-last.numRx == 1 && last.txGen != out.gen &&
+		now.Sub(last.sentLast())>>last.fast >= c.rtt.early(tailShare) {
 		c.lost(uint8(last.reqNum&uint64(len(c.slots)-1)), last.try, last.again(), now, out)
 	}
-	return retries
 }
 
 // timedOut counts a timeout of slot i and rolls it back. It returns false if the session waits for
@@ -417,17 +438,21 @@ func (c *Client) timedOut(i uint8, now monotime.Time, out *Out) bool {
 }
 
 // ifOvertaken rolls slot i back if a packet that was sent later has been answered and this one has
-// waited too long. Its handler may be slow, too: then one packet is wasted.
+// waited too long, twice as long each time. Its handler may be slow, too: then a few packets are
+// wasted.
 //
 // A slot that probes has sent nothing behind what it waits for. So that is sent again soon, a few
 // times.
 func (c *Client) ifOvertaken(i uint8, now monotime.Time, out *Out) {
 	s := &c.slots[i]
-	waited := now.Sub(s.progress)
-	if waited >= c.rtt.early(s.numTx-s.numRx) && c.overtaken(i, now, out) {
-		return
+	sent := s.sentLast()
+	waited, share := now.Sub(sent)>>s.fast, time.Duration(oneShare)
+	if s.numTx-s.numRx > 1 {
+		share = manyShare
 	}
-	if s.recovers() && waited>>s.fast >= c.rtt.early(1) {
+	if waited >= c.rtt.early(share) && *c.answered() > sent {
+		c.lost(i, s.try, s.again(), now, out)
+	} else if s.recovers() && waited >= c.rtt.early(tailShare) {
 		c.lost(i, s.try, 1, now, out)
 	}
 }
@@ -440,34 +465,34 @@ func (s *clientSlot) again() uint32 {
 	return 0
 }
 
-// overtaken rolls slot i back if a packet that was sent later has been answered.
-// It reports whether it did.
-func (c *Client) overtaken(i uint8, now monotime.Time, out *Out) bool {
-	s := &c.slots[i]
-	if c.latest > s.progress && s.busy && s.numTx != s.numRx && s.retries == 0 && s.fast == 0 {
-		c.lost(i, s.try, s.again(), now, out)
-		return true
+// answered returns where it is kept when the latest packet was sent that has an answer: for all
+// sessions whose packets travel together, since the path loses and keeps them together.
+func (c *Client) answered() *monotime.Time {
+	if c.link != nil {
+		return &c.link.answered
 	}
-	return false
+	return &c.latest
 }
 
 // answeredAgain notes that an answer came to one of several copies of a packet; at is when the last
-// copy was sent. If a round trip since then can be over, all that was sent before that copy and has
-// no answer is lost. Answers to packets that were sent again for that reason say nothing more: else
-// one that was late, not lost, would have all sent again, round after round.
+// copy was sent. If a round trip since then can be over, all that the session sent before that copy
+// and has no answer is lost. Answers to packets that were sent again for that reason say nothing
+// more: else one that was late, not lost, would have all sent again, round after round.
 func (c *Client) answeredAgain(at, now monotime.Time) {
 	if at > c.latest && now.Sub(at) >= max(c.floor.min, c.rtt.srtt/2) {
-		c.latest, c.rtt.overtaken = at, true
+		c.latest, c.overtaken = at, true
 	}
 }
 
 // rollbackOvertaken rolls back what such an answer has shown to be lost. All of that has waited
 // longer than the packet whose copy was answered.
 func (c *Client) rollbackOvertaken(now monotime.Time, out *Out) {
-	c.rtt.overtaken = false
+	c.overtaken = false
 	for i := range c.slots {
-		if c.overtaken(uint8(i), now, out) {
-			c.slots[i].fast = maxFast
+		s := &c.slots[i]
+		if s.busy && s.numTx != s.numRx && c.latest > s.sentLast() {
+			s.hinted = true
+			c.lost(uint8(i), s.try, s.again(), now, out)
 		}
 	}
 }
@@ -488,15 +513,14 @@ func (c *Client) rollback(i uint8, now monotime.Time, out *Out) {
 // rtoEstimator keeps smoothed RTT and its variation and derives the
 // retransmission timeout as RFC 6298 does (alpha 1/8, beta 1/4, K 4).
 type rtoEstimator struct {
-	srtt      time.Duration // 0 before the first sample
-	rttvar    time.Duration
-	rto       time.Duration // within [min, max]
-	hold      uint32        // how long handlers may take, ns
-	hasty     uint8         // how often early doubles
-	calm      uint8         // samples since hasty changed
-	overtaken bool          // an answer has shown that other packets are lost
-	min       time.Duration
-	max       time.Duration
+	srtt   time.Duration // 0 before the first sample
+	rttvar time.Duration
+	rto    time.Duration // within [min, max]
+	hold   uint32        // how long handlers may take, ns
+	hasty  uint8         // how often early doubles
+	calm   uint8         // samples since hasty changed
+	min    time.Duration
+	max    time.Duration
 
 	base   time.Duration // least sample of this period of baseFor and the last; 0 before the first
 	recent time.Duration // least sample of this period
@@ -509,7 +533,8 @@ type rtoEstimator struct {
 const baseFor = 300 * time.Second
 
 func newRTOEstimator(t *Timing) rtoEstimator {
-	return rtoEstimator{rto: t.RTOInitial, min: t.RTOMin, max: t.RTOMax}
+	return rtoEstimator{rto: t.RTOInitial, hold: uint32(min(t.RTOMin/32, maxSample)),
+		min: t.RTOMin, max: t.RTOMax}
 }
 
 // maxSample bounds a sample: what took longer was not the path. The process was stopped, or the
@@ -566,27 +591,31 @@ func (e *rtoEstimator) timeout(retries uint8) time.Duration {
 	return e.rto << shift
 }
 
-// handled takes how long a handler held a request. A longer one counts at once, shorter ones by an
-// eighth each.
+// handled takes how long a handler held a request. A longer one counts at once, shorter ones by a
+// 32nd each. At first nothing is known, and the hold is a 32nd of the least timeout.
 func (e *rtoEstimator) handled(held time.Duration) {
 	if h := uint32(held); h > e.hold {
 		e.hold = h
 	} else {
-		e.hold -= (e.hold - h) / 8
+		e.hold -= (e.hold - h) / 32
 	}
 }
 
+// Shares of the least timeout that early timeouts have at least: of one packet that a later one has
+// overtaken, of the last one sent, and of several packets, since all of them are sent again.
+const (
+	oneShare  = 64
+	tailShare = 16
+	manyShare = 4
+)
+
 // early returns the timeout for packets that a later one has overtaken, and for the last one sent:
-// twice what a round trip and its handler may take. It is no less than a sixteenth of the least
-// timeout for one packet, and a quarter for more, since all of them are sent again. It doubles when
-// an answer comes to what it sent again, since that may not have been lost but late, and halves
-// after calmAfter samples: a path on which one packet in some tens is late costs few repeats.
-func (e *rtoEstimator) early(packets uint32) time.Duration {
-	timeout := e.min / 4
-	if packets == 1 {
-		timeout = e.min / 16
-	}
-	timeout = max(2*(e.srtt+4*e.rttvar+time.Duration(e.hold)), timeout)
+// twice what a round trip and its handler may take, and no less than a share of the least timeout.
+// It doubles when an answer comes to what it sent again, since that may not have been lost but
+// late, and halves after calmAfter samples: a path on which one packet in some tens is late costs
+// few repeats.
+func (e *rtoEstimator) early(share time.Duration) time.Duration {
+	timeout := max(2*(e.srtt+4*e.rttvar+time.Duration(e.hold)), e.min/share)
 	if e.srtt == 0 || timeout > e.rto>>e.hasty {
 		return e.rto
 	}
@@ -637,7 +666,7 @@ func (c *Client) keep(retries, fast uint8, sent, now monotime.Time) {
 		c.rtt.rto = max(c.rtt.rto, at.timeout(retries))
 	}
 	if fast > 0 && c.backoff.hasty.another(sent, now) {
-		c.rtt.hasty, c.rtt.calm = min(c.rtt.hasty+1, maxHasty), 0
+		c.rtt.hasty, c.rtt.calm = min(c.rtt.hasty+fast, maxHasty), 0
 	}
 }
 

@@ -12,38 +12,41 @@ import (
 // TestEarly: the timeout of a packet that evidence speaks of.
 func TestEarly(t *testing.T) {
 	e := newRTOEstimator(&Timing{RTOMin: 1600, RTOMax: 10_000, RTOInitial: 1000})
-	is := func(what string, packets uint32, want time.Duration) {
+	is := func(what string, share, want time.Duration) {
 		t.Helper()
-		if got := e.early(packets); got != want {
+		if got := e.early(share); got != want {
 			t.Errorf("%s: %d, want %d", what, got, want)
 		}
 	}
-	is("no sample", 1, 1000)
+	is("no sample", oneShare, 1000)
 	e.srtt, e.rto = 10, 1600
-	is("the least", 1, 100)
-	is("the least of several packets", 2, 400)
+	is("handlers of which nothing is known", oneShare, 120)
+	e.hold = 0
+	is("the least of one packet", oneShare, 25)
+	is("the least of the last one", tailShare, 100)
+	is("the least of several packets", manyShare, 400)
 	e.srtt, e.rttvar = 100, 25
-	is("twice the round trip", 2, 400)
+	is("twice the round trip", manyShare, 400)
 	e.handled(40)
-	is("a handler that takes 40", 1, 480)
+	is("a handler that takes 40", oneShare, 480)
 	e.handled(0)
-	is("one that takes none", 1, 470)
+	is("one that takes none", oneShare, 478)
 	e.hasty = 1
-	is("an answer that is no sample", 1, 940)
+	is("an answer that is no sample", oneShare, 956)
 	e.hasty = 2
-	is("another", 1, 1600)
+	is("another", oneShare, 1600)
 	e.hasty = maxHasty
-	is("many", 1, 1600)
+	is("many", oneShare, 1600)
 	e.hasty = 2
 	e.srtt, e.rttvar, e.hold = 100, 0, 0
 	for range 2*calmAfter - 1 {
 		e.sample(100)
 	}
-	is("not yet so many samples", 1, 400)
+	is("not yet so many samples", oneShare, 400)
 	e.sample(100)
-	is("so many samples", 1, 200)
+	is("so many samples", oneShare, 200)
 	e.sample(100)
-	is("one more", 1, 200)
+	is("one more", oneShare, 200)
 }
 
 // TestBackoffLimit: doubling reaches the maximum, or stops just below it.

@@ -16,6 +16,7 @@ type timers struct {
 	epoch    time.Duration
 	nextScan monotime.Time // the next epoch
 	scanned  monotime.Time // the last one
+	nextLook monotime.Time // when evidence of losses is looked at again
 	ran      time.Duration // see Engine.Ran
 
 	sweepEvery time.Duration
@@ -123,6 +124,7 @@ func (e *Engine) Tick() {
 	t.nextScan = e.in.Now.Add(t.epoch)
 	t.ran += min(e.in.Now.Sub(t.scanned), 2*t.epoch)
 	t.scanned = e.in.Now
+	t.looked(e.in.Now)
 	e.onHints()
 	if len(e.assocs.probes) > 0 {
 		e.checkDeathProbes()
@@ -218,6 +220,36 @@ func (e *Engine) listen(s *Conn) {
 		s.live.Probe(s.End, e.rng.Uint64(), now, e.Out)
 	}
 	e.Out.Tell(session.EventSilent, s.End.Local)
+}
+
+// Evidence of losses is looked at again after such a share of an epoch, and no more often than
+// takes about a hundredth of the time, however many sessions there are.
+const (
+	lookShare = 16
+	lookEach  = 10 * time.Microsecond
+)
+
+// looked notes that evidence of losses has been looked at.
+func (t *timers) looked(now monotime.Time) {
+	t.nextLook = now.Add(max(t.epoch/lookShare, time.Duration(len(t.active))*lookEach))
+}
+
+// NextLook returns when Look is due.
+func (e *Engine) NextLook() monotime.Time { return e.timers.nextLook }
+
+// Look has sessions send again what evidence shows to be lost. After a pause of this process it
+// waits: answers may be here that nobody has seen.
+func (e *Engine) Look() {
+	t := &e.timers
+	t.looked(e.in.Now)
+	if e.in.Unseen >= t.epoch/lookShare {
+		return
+	}
+	for _, s := range t.active {
+		if s.state == connected {
+			s.Client.Look(e.in.Now, e.Out)
+		}
+	}
 }
 
 // repeatLate repeats the late answers that are due.

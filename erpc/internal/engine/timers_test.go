@@ -141,3 +141,16 @@ func TestTickSweepsInTime(t *testing.T) {
 		t.Errorf("%d epochs and %d sweeps in a second", scans, sweeps)
 	}
 }
+
+// TestLookInterval: evidence of losses is looked at often, but less often where many sessions have
+// requests.
+func TestLookInterval(t *testing.T) {
+	tm := timers{epoch: 1600 * time.Microsecond}
+	for sessions, want := range map[int]monotime.Time{0: 100_000, 10: 100_000, 50: 500_000} {
+		tm.active = make([]*Conn, sessions)
+		if tm.looked(1000); tm.nextLook != 1000+want {
+			t.Errorf("%d sessions: the next look comes after %v, want %v", sessions,
+				time.Duration(tm.nextLook-1000), time.Duration(want))
+		}
+	}
+}
