@@ -519,8 +519,8 @@ type Stats struct {
 // holds what a batch has for the peer. Its owner is that of the sessions.
 //
 // The first packet of a batch is queued alone. The second one makes a bundle of both, which is open
-// for more. Full packets leave before or behind it, see trains. Any other packet for the peer closes
-// it, so that the packets of a request leave in their order.
+// for more. Full packets leave before or behind it, see trains. Any other packet for the peer
+// closes it, so that the packets of a request leave in their order.
 type Link struct {
 	limit  int // bytes: the smallest of the largest packets of its sessions
 	inside int // the largest packet that travels in a bundle, bytes, header included

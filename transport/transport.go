@@ -206,9 +206,9 @@ type Sharable interface {
 const MaxAddrs = 8
 
 // Base has the methods of a [Transport] that has nothing to say in them; its own type embeds it
-// and writes the others. It does not know how long packets wait, hears no hints, has no way to sleep
-// but Wait, needs to know no memory, is like no other transport, and no path is private: who has
-// paths with Path.Private writes IsPrivate too.
+// and writes the others. It does not know how long packets wait, hears no hints, has no way to
+// sleep but Wait, needs to know no memory, is like no other transport, and no path is private: who
+// has paths with Path.Private writes IsPrivate too.
 type Base struct{}
 
 // IsPrivate returns false.

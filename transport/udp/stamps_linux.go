@@ -26,8 +26,8 @@ func readStamp(body []byte) int64 {
 }
 
 // Waited returns for how long the message that began the last burst has been here. The first call
-// asks the kernel for stamps. Each costs some tens of ns, so sockets whose reader never falls behind
-// have none.
+// asks the kernel for stamps. Each costs some tens of ns, so sockets whose reader never falls
+// behind have none.
 func (c *kernelConn) Waited() time.Duration {
 	r := &c.rx
 	if !r.wanted {
