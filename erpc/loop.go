@@ -75,6 +75,12 @@ func (r *Rpc) pass() (int, error) {
 	if err != nil {
 		return work, err
 	}
+	switch {
+	case n == 0:
+		r.emptyAt = e.Now()
+	case gap >= slowPass:
+		r.lookBack()
+	}
 	batch := r.txBatch
 	if r.txCostly && r.found > 0 {
 		batch = math.MaxInt
@@ -106,6 +112,22 @@ func (r *Rpc) pass() (int, error) {
 	}
 	e.Out.Reset() // drain may have sent all
 	return work, nil
+}
+
+// maxWaited bounds what packets can have waited, as the real-time clock has it, which may be set.
+const maxWaited = time.Second
+
+// lookBack finds out for how long the packets of a burst have waited, if the transport knows: this
+// loop may have slept, and got no processor when they came, or have been busy with those before.
+// That is the host's time, and no queue of the network.
+func (r *Rpc) lookBack() {
+	e := &r.engine
+	waited := r.tr.Waited()
+	if waited == 0 {
+		return
+	}
+	waited = min(waited, maxWaited) - r.readClock().Sub(e.Now()) // until this pass began
+	e.SetUnseen(max(e.Unseen(), min(waited, e.Now().Sub(r.emptyAt))))
 }
 
 // takeBurst takes the n packets of a burst. Those that go out meanwhile leave in batches.

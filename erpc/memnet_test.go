@@ -58,6 +58,7 @@ type memFaults struct {
 	takes  func(n int) int                // of n packets TxBurst takes so many, if not nil
 	show   func(p *transport.RxPacket)    // changes what RxBurst hands out, if not nil
 	left   func(head, data []byte)        // sees what TxBurst takes, if not nil
+	stamps bool                           // Waited knows for how long packets have been here
 	deaf   bool                           // RxBurst finds nothing
 	delay  time.Duration                  // until RxBurst finds what was sent
 	whole  []byte                         // the packet that leaves, in one piece
@@ -85,6 +86,14 @@ func (n *memNet) end(checked bool) *memEnd {
 	}
 	n.ends = append(n.ends, e)
 	return e
+}
+
+// Waited implements transport.Transport: packets arrive when they are sent.
+func (e *memEnd) Waited() time.Duration {
+	if e.memFaults == nil || !e.stamps || e.held == 0 {
+		return 0
+	}
+	return e.net.now.Sub(e.slots[(e.head-e.held)%memRing].at)
 }
 
 // Register counts memory, from any goroutine.

@@ -181,8 +181,8 @@
 // when the next packet does not fit into what the path carries, when a packet that is alone comes
 // behind it, so that none is overtaken, and when the batch leaves ([Out.Finish]): then hold times
 // grow, and after that it gets its checksum. A full one is padded, since trains want packets of one
-// size. Full packets of the batch come before all its bundles, so that they are one train as well:
-// credits that were returned between them follow them.
+// size. Full packets of the batch are one train as well: credits that were returned between them,
+// and ends of large messages, follow in bundles of their own. Messages of one packet are before it.
 //
 // A lost bundle is several lost packets, and nothing else: credits, tries, gaps and round trips are
 // those of packets. A bundle refers to no message buffer, so what it carries can be given back at

@@ -206,8 +206,8 @@ func (o *Out) answerBundled(item int32) {
 	}
 }
 
-// Finish makes all packets ready to leave: no more join the bundles, and full packets come first.
-// Late is added to the hold times in the answers.
+// Finish makes all packets ready to leave: no more join the bundles, and they are brought into
+// order, see trains. Late is added to the hold times in the answers.
 func (o *Out) Finish(late time.Duration) {
 	if len(o.links) > 0 {
 		o.closeBundles()
@@ -279,9 +279,18 @@ func (o *Out) grab(n int) []byte {
 // alone; data the rest.
 func (e *End) send(o *Out, h *wire.Header, head, data []byte) {
 	h.Session, h.Version = e.Remote, e.Version
-	if l := e.link; l != nil && l.mayJoin(o, e, len(head)+len(data)) {
-		e.join(l, o, h, head, data)
-		return
+	if l := e.link; l != nil {
+		n := len(head) + len(data)
+		follows := e.follows(h, n)
+		if follows && l.full.batch == o.batch {
+			l = l.behindFull()
+		}
+		join := l.mayJoin(o, e, n)
+		l.message = l.message || !follows
+		if join {
+			e.join(l, o, h, head, data)
+			return
+		}
 	}
 	h.Put(head, e.RemoteToken)
 	if e.Checksum {
@@ -510,12 +519,22 @@ type Stats struct {
 // holds what a batch has for the peer. Its owner is that of the sessions.
 //
 // The first packet of a batch is queued alone. The second one makes a bundle of both, which is open
-// for more. A full packet leaves before it, see trains. Any other packet for the peer closes it, so
-// that the packets of a request leave in their order.
+// for more. Full packets leave before or behind it, see trains. Any other packet for the peer
+// closes it, so that the packets of a request leave in their order.
 type Link struct {
 	limit  int // bytes: the smallest of the largest packets of its sessions
 	inside int // the largest packet that travels in a bundle, bytes, header included
 
+	bundle
+	full    fullPackets
+	behind  *Link // of what leaves behind the full packets of a batch, nil before the first
+	follows bool  // it is such a one
+
+	answered monotime.Time // when the latest packet was sent that has been answered
+}
+
+// bundle is the open bundle of a link, or the packet that may become one.
+type bundle struct {
 	batch    uint64 // Out batch in which a packet was queued that others can join
 	buf      []byte // of the open bundle, nil if none is open
 	used     int
@@ -525,11 +544,8 @@ type Link struct {
 	item     int32 // in Out.Tx
 	count    uint8
 	checksum bool
+	message  bool // a message is in it, all of one
 	version  uint8
-
-	answered monotime.Time // when the latest packet was sent that has been answered
-
-	full fullPackets
 }
 
 // name is how packets to a peer name a session: its number, and above it its token. Numbers alone
@@ -561,12 +577,18 @@ func (l *Link) Limit(size int) {
 	if size < l.limit {
 		l.limit, l.inside = size, min(maxInBundle, size/2)
 	}
+	if l.behind != nil {
+		l.behind.Limit(size)
+	}
 }
 
 // raise makes the link's bundles as large as size bytes, from the next one on.
 func (l *Link) raise(size int) {
 	if size > l.limit {
 		l.limit, l.inside = size, min(maxInBundle, size/2)
+	}
+	if l.behind != nil {
+		l.behind.raise(size)
 	}
 }
 
@@ -578,9 +600,14 @@ func (e *End) SetLink(l *Link) { e.link = l }
 func (l *Link) mayJoin(o *Out, e *End, n int) bool {
 	if n > l.inside {
 		if n >= e.PerPacket+wire.HeaderSize {
+			if l.full.batch != o.batch {
+				l.giveWay(o)
+			}
 			o.trains.add(l, len(o.Tx), o.batch)
-		} else {
-			l.end(o)
+			return false
+		}
+		if l.end(o); l.follows {
+			o.trains.follow(len(o.Tx))
 		}
 		return false
 	}
@@ -591,7 +618,10 @@ func (l *Link) mayJoin(o *Out, e *End, n int) bool {
 		l.end(o)
 	}
 	l.batch, l.item = o.batch, int32(len(o.Tx))
-	l.first, l.checksum, l.version = e.name(), e.Checksum, e.Version
+	l.first, l.checksum, l.version, l.message = e.name(), e.Checksum, e.Version, false
+	if l.follows {
+		o.trains.follow(len(o.Tx))
+	}
 	return false
 }
 
@@ -658,6 +688,9 @@ func (l *Link) room(o *Out, e *End, n int) {
 	l.close(o, !fits)
 	l.first = e.name()
 	l.item = int32(len(o.Tx))
+	if l.follows {
+		o.trains.follow(len(o.Tx))
+	}
 	o.place(&e.Peer, e.Via).Data = nil // Head follows when the bundle is closed
 	l.open(o, n)
 }

@@ -468,6 +468,7 @@ func (e *End) putWhole(
 		l.last = who
 	}
 	l.used = at + k + copy(b[k:], payload)
+	l.message = true
 	if l.count++; l.count == wire.MaxBundled {
 		l.max = 0
 	}
@@ -492,6 +493,9 @@ func (e *End) sendWhole(
 		}
 		e.send(o, &h, pkt, data)
 		return
+	}
+	if l != nil {
+		l.message = true
 	}
 	wire.PutOnly(pkt, wire.First(t, e.Version), reqType, hold, uint32(size), e.Remote,
 		e.RemoteToken, reqNum)

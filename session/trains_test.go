@@ -5,6 +5,7 @@ import (
 	"encoding/binary"
 	"fmt"
 	"math/rand/v2"
+	"strings"
 	"testing"
 
 	"github.com/userspace-rpc/erpc/packet"
@@ -48,8 +49,8 @@ type place struct {
 	k   uint32
 }
 
-// TestTrains: the full packets of a batch for one peer leave in one run, before its small ones,
-// also if others are queued between them. Packets of a request keep their order, all of them leave
+// TestTrains: the full packets of a batch for one peer leave in one run, also if others are queued
+// between them. Packets of a request keep their order, all of them leave
 // once, and what could not be sent before leaves first.
 func TestTrains(t *testing.T) {
 	for seed := range uint64(300) {
@@ -115,21 +116,81 @@ func TestTrains(t *testing.T) {
 	}
 }
 
-// checkRuns checks that the full packets of a batch for one peer stand side by side, before all
-// that is shorter.
+// checkRuns checks that the full packets of a batch for one peer stand side by side.
 func checkRuns(tb testing.TB, seed uint64, tx []Tx) {
 	tb.Helper()
 	ended := map[uint32]bool{}
-	last, short := uint32(0), false
+	last := uint32(0)
 	for i := range tx {
-		full := !wire.IsBundle(tx[i].Head) && len(tx[i].Head)+len(tx[i].Data) == 1400
 		port := tx[i].Dst.Port
-		if full && (short || ended[port]) {
+		if wire.IsBundle(tx[i].Head) || len(tx[i].Head)+len(tx[i].Data) < 1400 {
+			port = 0
+		}
+		if port != 0 && ended[port] {
 			tb.Fatalf("seed %d: full packet %d stands apart from the others", seed, i)
 		}
 		if port != last {
 			ended[last] = true
 		}
-		last, short = port, short || !full
+		last = port
+	}
+}
+
+// TestSmallFirst: messages of one packet leave before the full packets of a batch, whatever way
+// they were queued and how many there are, and what is no message behind them.
+func TestSmallFirst(t *testing.T) {
+	for seed := range uint64(100) {
+		rnd := rand.New(rand.NewPCG(seed, 7))
+		ends, _ := linked(1+rnd.IntN(3), 1400, seed&1 != 0)
+		o := NewOut(4, false)
+		count := map[string]int{}
+		for i := range seed >> 1 & 3 {
+			ends[0].sendControl(o, &wire.Header{Type: wire.TypeRFR, ReqNum: i, PktNum: 2, MsgSize: 1})
+			count["control"]++
+		}
+		ends[0].sendPart(o, 1<<32, 0, ends[0].PerPacket)
+		for i := range uint64(rnd.IntN(200)) {
+			e := ends[rnd.IntN(len(ends))]
+			switch rnd.IntN(4) {
+			case 0:
+				ends[0].sendPart(o, 1<<32, uint32(i+1), e.PerPacket)
+				count["full"]++
+			case 1:
+				e.put(o, i, "small") // every second one goes the short way
+				count["small"]++
+			case 2:
+				e.put(o, i, strings.Repeat("x", 1200)) // alone
+				count["small"]++
+			case 3:
+				e.sendControl(o, &wire.Header{Type: wire.TypeRFR, ReqNum: i, PktNum: 2, MsgSize: 1})
+				count["control"]++
+			}
+		}
+		o.Finish(0)
+		const small, full, control = 0, 1, 2
+		at := small
+		for i := range o.Tx {
+			ps := []dgram{flatten(o.Tx[i])}
+			if wire.IsBundle(o.Tx[i].Head) {
+				ps = unbundle(t, &o.Tx[i], seed&1 != 0)
+			}
+			for _, p := range ps {
+				h, kind, name := p.header(), small, "small"
+				if h.Type == wire.TypeRFR {
+					kind, name = control, "control"
+				} else if h.ReqNum >= 1<<32 {
+					kind, name = full, "full"
+				}
+				if kind < at {
+					t.Fatalf("seed %d: a %s packet in datagram %d is behind what it is to precede", seed,
+						name, i)
+				}
+				at = kind
+				count[name]--
+			}
+		}
+		if count["small"] != 0 || count["full"] != -1 || count["control"] != 0 {
+			t.Errorf("seed %d: packets are missing, or come twice: %v", seed, count)
+		}
 	}
 }

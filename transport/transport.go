@@ -114,6 +114,12 @@ type Transport interface {
 	// means that the transport itself is unusable.
 	RxBurst(pkts []RxPacket) (int, error)
 
+	// Waited returns for how long the first packet of the last RxBurst has been in this host: until
+	// now, from when its driver had it, by the host's real-time clock, so it may be wrong by as much
+	// as that was set. It is 0 if nobody knows. The first call may make the transport find out from
+	// the next RxBurst on. Only for the using goroutine.
+	Waited() time.Duration
+
 	// Hints fills in up to len(hints) of what is known since the last call about packets sent
 	// earlier, and returns how many; the transport may have forgotten some. It neither waits nor
 	// makes system calls: the hints came with the TxBurst and RxBurst before. A hint about a peer
@@ -200,9 +206,9 @@ type Sharable interface {
 const MaxAddrs = 8
 
 // Base has the methods of a [Transport] that has nothing to say in them; its own type embeds it
-// and writes the others. It hears no hints, has no way to sleep but Wait, needs to know no memory,
-// is like no other transport, and no path is private: who has paths with Path.Private writes
-// IsPrivate too.
+// and writes the others. It does not know how long packets wait, hears no hints, has no way to
+// sleep but Wait, needs to know no memory, is like no other transport, and no path is private: who
+// has paths with Path.Private writes IsPrivate too.
 type Base struct{}
 
 // IsPrivate returns false.
@@ -213,6 +219,9 @@ func (Base) Addrs(string) []Addr { return nil }
 
 // Kind returns nil.
 func (Base) Kind(Transport) any { return nil }
+
+// Waited returns 0.
+func (Base) Waited() time.Duration { return 0 }
 
 // Hints returns none.
 func (Base) Hints([]Hint) int { return 0 }

@@ -168,7 +168,7 @@ func mixedCases() (list []goCase) {
 				sizeText(mixedSize))
 			k.Columns = []string{"alone p50", "alone p99", "p50", "p99", "growth", "rate", "beside"}
 		}
-		l.peers = []string{loopBase, ourLoop}
+		l.peers = []string{loopBase, ourLoop, bareName}
 		c.Bars, l.Bars = []report.Bar{growthBar(ours)}, []report.Bar{growthBar(ourLoop)}
 		list = append(list, c, l)
 	}

@@ -51,11 +51,12 @@ func sameWay(items []transport.TxItem) (run int, shared bool) {
 
 // turns says when RxBurst looks at the socket. The zero turns looks each time.
 type turns struct {
-	busy  bool          // packets come over shared memory
-	fresh bool          // the last poll brought some
-	empty int           // polls without any, since the clock was read
-	last  monotime.Time // when packets came over shared memory
-	udp   monotime.Time // when the socket was looked at
+	busy   bool          // packets come over shared memory
+	fresh  bool          // the last poll brought some
+	shared bool          // the last burst brought some
+	empty  int           // polls without any, since the clock was read
+	last   monotime.Time // when packets came over shared memory
+	udp    monotime.Time // when the socket was looked at
 }
 
 // due reports whether this poll reads the clock: the first one after packets came over shared
@@ -103,7 +104,7 @@ func (c *Conn) RxBurst(pkts []transport.RxPacket) (int, error) {
 	// next RxBurst, which is this call or a later one.
 	got, err := c.shm.RxBurst(pkts[n:])
 	n += got
-	if got > 0 {
+	if c.turns.shared = got > 0; got > 0 {
 		c.turns.busy, c.turns.fresh = true, true
 	}
 	if err != nil || !look {

@@ -135,6 +135,15 @@ func (c *Conn) IsPrivate(from transport.Addr) bool {
 // Flush does nothing: both ways have copied every packet when TxBurst returns.
 func (c *Conn) Flush() {}
 
+// Waited is that of UDP, see transport.Transport and package udp. It is 0 if packets came over
+// shared memory too.
+func (c *Conn) Waited() time.Duration {
+	if c.turns.shared {
+		return 0
+	}
+	return c.udp.Waited()
+}
+
 // Hints returns those of both ways, see transport.Transport and the two packages.
 func (c *Conn) Hints(hints []transport.Hint) int {
 	n := c.udp.Hints(hints)

@@ -113,6 +113,11 @@ func (s *spy) Kind(self transport.Transport) any {
 	return nil
 }
 
+func (s *spy) Waited() time.Duration {
+	s.note("Waited")
+	return 4
+}
+
 func (s *spy) Hints(hints []transport.Hint) int {
 	s.note("Hints")
 	hints[0] = transport.Hint{Kind: transport.HintGone}

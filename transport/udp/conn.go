@@ -28,6 +28,7 @@ type implementation interface {
 	WaitFDs() []int
 	PrepareWait() (idle bool, err error)
 	FinishWait(ready uint32) error
+	Waited() time.Duration
 	Hints(hints []transport.Hint) int
 	renew(dst *transport.Addr) error
 	softErrors() uint64
@@ -217,6 +218,11 @@ func (c *Conn) Stats() transport.Stats { return c.impl.Stats() }
 // SoftErrors returns how many errors the network reported about packets sent
 // earlier, such as ICMP "port unreachable". Only for the using goroutine.
 func (c *Conn) SoftErrors() uint64 { return c.impl.softErrors() }
+
+// Waited returns how long the first packet of the last RxBurst has waited, see transport.Transport:
+// since the kernel met it (SO_TIMESTAMPNS). The portable implementation does not know, and this one
+// does not either while it reads packets that come alone.
+func (c *Conn) Waited() time.Duration { return c.impl.Waited() }
 
 // Hints returns what the network has said, see transport.Transport. The portable implementation
 // hears nothing.

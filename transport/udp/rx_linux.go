@@ -20,7 +20,7 @@ const (
 // rxMeta is filled in by the kernel for one message, beside its bytes.
 type rxMeta struct {
 	from    sockaddr
-	control [144]byte // room for UDP_GRO, and a TOS and a PKTINFO of each family
+	control [176]byte // room for UDP_GRO, a stamp, and a TOS and a PKTINFO of each family
 	iov     unix.Iovec
 }
 
@@ -48,6 +48,7 @@ type receiver struct {
 	from transport.Addr
 	ce   bool
 
+	stamps
 	errors  *errorQueue
 	sources *sources // nil for a socket on one address
 	asked   source   // while a message is opened: the address that it was sent to
@@ -110,6 +111,7 @@ func (r *receiver) burst(pkts []transport.RxPacket) (int, unix.Errno) {
 	if len(pkts) == 0 {
 		return 0, 0
 	}
+	r.first = 0
 	fresh := !r.pending()
 	if fresh {
 		switch {
@@ -197,7 +199,7 @@ func (r *receiver) openNext() {
 	r.next++
 	m, x := &r.msgs[i], &r.meta[i]
 	n := int(m.len)
-	r.seg, r.ce = n, false
+	r.seg, r.ce, r.stamp = n, false, 0
 	if m.hdr.Controllen > 0 {
 		r.parseControl(x.control[:min(int(m.hdr.Controllen), len(x.control))])
 		if r.sources != nil {
@@ -231,7 +233,8 @@ func (r *receiver) openNext() {
 	r.bytes += uint64(end - start)
 }
 
-// parseControl reads the segment size of a train, the congestion mark, and the destination.
+// parseControl reads the segment size of a train, when it came, the congestion mark, and the
+// destination.
 func (r *receiver) parseControl(b []byte) {
 	const ce = 3 // the mark, in the low bits of the TOS byte (RFC 3168)
 	for {
@@ -245,6 +248,8 @@ func (r *receiver) parseControl(b []byte) {
 			if seg := int(int32(binary.NativeEndian.Uint32(body))); seg > 0 && seg < r.seg {
 				r.seg = seg
 			}
+		case h.Level == unix.SOL_SOCKET && h.Type == unix.SO_TIMESTAMPNS_NEW:
+			r.stamp = readStamp(body)
 		case h.Level == unix.SOL_IP && h.Type == unix.IP_TOS && len(body) >= 1:
 			r.ce = body[0]&3 == ce
 		case h.Level == unix.SOL_IPV6 && h.Type == unix.IPV6_TCLASS && len(body) >= 4:
@@ -261,6 +266,9 @@ func (r *receiver) parseControl(b []byte) {
 // split fills pkts from n on with packets of the open message and returns the
 // new n. A message without bytes is a packet without bytes.
 func (r *receiver) split(pkts []transport.RxPacket, n int) int {
+	if n == 0 {
+		r.first = r.stamp
+	}
 	rest, seg := r.rest, r.seg
 	for n < len(pkts) {
 		k := min(seg, len(rest))

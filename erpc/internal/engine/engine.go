@@ -173,6 +173,9 @@ func (e *Engine) Now() monotime.Time { return e.in.Now }
 // SetNow begins a pass, or sets the time of the one at hand.
 func (e *Engine) SetNow(now monotime.Time) { e.in.Now = now }
 
+// Unseen returns what SetUnseen has said.
+func (e *Engine) Unseen() time.Duration { return e.in.Unseen }
+
 // SetUnseen says for how long nobody has looked for packets.
 func (e *Engine) SetUnseen(d time.Duration) { e.in.Unseen = d }
 
