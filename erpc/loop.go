@@ -78,7 +78,7 @@ func (r *Rpc) pass() (int, error) {
 	switch {
 	case n == 0:
 		r.emptyAt = e.Now()
-	case gap >= slowPass:
+	case gap >= longGap:
 		r.lookBack()
 	}
 	batch := r.txBatch
@@ -114,8 +114,13 @@ func (r *Rpc) pass() (int, error) {
 	return work, nil
 }
 
-// maxWaited bounds what packets can have waited, as the real-time clock has it, which may be set.
-const maxWaited = time.Second
+const (
+	// longGap is how long after the last look at the transport packets may have waited so long that
+	// it is worth asking: as long as a full queue of a switch.
+	longGap = 250 * time.Microsecond
+	// maxWaited bounds what packets can have waited, as the real-time clock has it, which may be set.
+	maxWaited = time.Second
+)
 
 // lookBack finds out for how long the packets of a burst have waited, if the transport knows: this
 // loop may have slept, and got no processor when they came, or have been busy with those before.

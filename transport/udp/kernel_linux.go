@@ -380,6 +380,9 @@ func (r *receiver) settled() bool {
 	}
 	if r.polls++; r.polls == settle {
 		r.mode, r.dense = rxLone, 0
+		if r.wanted {
+			r.stampAll(false)
+		}
 	}
 	return true
 }

@@ -1,6 +1,8 @@
 package udp
 
 import (
+	"golang.org/x/sys/unix"
+
 	"os"
 	"testing"
 
@@ -56,11 +58,18 @@ func TestLone(t *testing.T) {
 		if r.mode != rxLone {
 			t.Fatalf("round %d: mode %d after one more", round, r.mode)
 		}
+		if on, err := unix.GetsockoptInt(r.fd, unix.SOL_SOCKET, unix.SO_TIMESTAMPNS_NEW); on != 0 ||
+			err != nil || r.wanted {
+			t.Fatalf("round %d: stamps that nobody reads: %d, %v", round, on, err)
+		}
 		send(40, 56)
 		if r.mode != rxTrains {
 			t.Fatalf("round %d: mode %d after a burst", round, r.mode)
 		}
 		send(40, 1000)
+		if _ = b.Waited(); !r.wanted {
+			t.Fatalf("round %d: no stamps", round)
+		}
 	}
 }
 

@@ -25,15 +25,22 @@ func readStamp(body []byte) int64 {
 	return int64(binary.NativeEndian.Uint64(body))*1e9 + int64(binary.NativeEndian.Uint64(body[8:]))
 }
 
+// stampAll asks the kernel for stamps, or for none any more. A system that refuses gives no stamps.
+func (r *receiver) stampAll(on bool) {
+	value := 0
+	if r.wanted = on; on {
+		value = 1
+	}
+	_ = unix.SetsockoptInt(r.fd, unix.SOL_SOCKET, unix.SO_TIMESTAMPNS_NEW, value)
+}
+
 // Waited returns for how long the message that began the last burst has been here. The first call
-// asks the kernel for stamps. Each costs some tens of ns, so sockets whose reader never falls
-// behind have none.
+// asks the kernel for stamps. Each costs some tens of ns, so sockets whose reader does not fall
+// behind have none, nor have those that read packets one by one.
 func (c *kernelConn) Waited() time.Duration {
 	r := &c.rx
-	if !r.wanted {
-		r.wanted = true
-		// A system that refuses gives no stamps.
-		_ = unix.SetsockoptInt(r.fd, unix.SOL_SOCKET, unix.SO_TIMESTAMPNS_NEW, 1)
+	if !r.wanted && r.mode != rxLone {
+		r.stampAll(true)
 	}
 	if r.first == 0 || c.out != nil { // or of several sockets
 		return 0
