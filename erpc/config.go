@@ -48,9 +48,10 @@ type Config struct {
 	// Slots is the number of requests in flight per session: a power of two, at most MaxSlots.
 	// Default 8 (eRPC, section 4.3).
 	Slots int
-	// Credits is the number of packets in flight per session, at most MaxCredits. Default 0:
-	// 32 (eRPC, section 4.3.1), or with packets smaller than 8 KiB as many as make 256 KiB, up
-	// to 128 and to a quarter of what the receiving side can hold.
+	// Credits is the number of packets in flight per session, at most MaxCredits. Default 0: at
+	// first 32 (eRPC, section 4.3.1), or with packets smaller than 8 KiB as many as make 256 KiB,
+	// up to 128; then as many as the path fills, and never more than a quarter of what either
+	// side can hold, or an equal share where it has more than four sessions. See Session.Window.
 	Credits int
 	// Waiting is the number of requests of one session that may wait at the server without a
 	// credit, because their handlers take long; see ReqHandle.Wait. Their answers can come at any

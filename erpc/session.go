@@ -150,7 +150,17 @@ func (s *Session) Rate() (bitsPerSec float64, limited bool) {
 	return 8 * s.conn.Client.Rate(), s.conn.Client.Congested()
 }
 
-// Credits returns the free credits of a client session.
+// Window returns how many packets a client session may have in flight now: of Params.Credits as
+// many as its path fills, or all if Config.Credits is set.
+func (s *Session) Window() int {
+	if s.conn.Client == nil {
+		return 0
+	}
+	return s.conn.Client.Window()
+}
+
+// Credits returns the free credits of a client session; 0 if more packets are in flight than its
+// window has.
 func (s *Session) Credits() int {
 	if s.conn.Client == nil {
 		return 0

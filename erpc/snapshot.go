@@ -77,7 +77,7 @@ type SessionState struct {
 
 	// Of client sessions.
 	Credits    int     // free
-	MaxCredits int     // agreed
+	MaxCredits int     // in use at present; see Config.Credits
 	Rate       float64 // that congestion control allows, bits per second
 	Limited    bool    // it is less than the link's
 	RTT        time.Duration
@@ -292,7 +292,7 @@ func (s *Session) describe() SessionState {
 	}
 	client := s.conn.Client
 	d.InFlight, d.Queued = client.Pending()
-	d.Credits, d.MaxCredits = client.FreeCredits(), end.Params.Credits
+	d.Credits, d.MaxCredits = client.FreeCredits(), client.Window()
 	d.Rate, d.Limited = s.Rate()
 	rtt := client.RoundTrips()
 	d.RTT, d.MinRTT, d.RTO = rtt.Smoothed, rtt.Least, rtt.Timeout

@@ -1,6 +1,7 @@
 package session
 
 import (
+	"math"
 	"time"
 
 	"github.com/userspace-rpc/erpc/internal/invariants"
@@ -120,9 +121,10 @@ type Client struct {
 	sampled   monotime.Time // when the packet was sent that gave the last RTT
 	latest    monotime.Time // when the latest packet was sent that has been answered; see answered
 	credits   int
-	busy      int   // slots in use
-	stride    uint8 // packets that one CR or RFR may stand for
-	quiet     uint8 // credits held by packets that no CR was asked for yet; less than stride
+	busy      int32  // slots in use
+	hosts     uint32 // that hosts may hold up the packets of a round trip, ns
+	stride    uint8  // packets that one CR or RFR may stand for
+	quiet     uint8  // credits held by packets that no CR was asked for yet; less than stride
 	open      bool
 	closed    bool
 	drains    bool     // the peer takes no new requests
@@ -139,8 +141,11 @@ type Client struct {
 
 	queryAfter time.Duration // how long a waiting request is not asked after
 	doubt      doubt
-	full       int // Params.PerPacket as agreed; a cut makes that smaller
+	full       uint32 // Params.PerPacket as agreed; a cut makes that smaller
+	window     uint16 // packets that may be in flight: so many of the credits are in use
+	first      uint16 // ... at first, and at least
 	backoff    backoff
+	path       *pathEstimate // nil until credits were missing
 }
 
 // ClientHot is how many bytes from the start of a Client on a small RPC touches.
@@ -181,7 +186,7 @@ func (c *Client) Init(
 	pool *msgbuf.Pool, pacing *Pacing, stats *Stats,
 ) {
 	c.End = End{Peer: peer, Local: local, LocalToken: token}
-	c.pool, c.stats, c.queue.max = pool, stats, maxQueue
+	c.pool, c.stats, c.queue.max = pool, stats, int32(min(maxQueue, math.MaxInt32))
 	c.rtt, c.pace = newRTOEstimator(&t), newPacer(pacing)
 	c.queryAfter = t.FailureTimeout / 2
 	// Until Open there is one slot that is never busy, so that a packet of the peer always finds a
@@ -204,8 +209,9 @@ func (c *Client) Open(
 ) {
 	c.Params, c.Remote, c.RemoteToken = p, remote, token
 	c.fillVersion()
-	c.full = p.PerPacket
-	c.credits, c.stride = p.Credits, uint8(p.stride())
+	c.full = uint32(p.PerPacket)
+	c.stride = uint8(p.stride())
+	c.openWindow()
 	if p.Slots <= DefaultSlots {
 		c.slots, c.free = c.inline[:p.Slots], c.inlineFree[:p.Slots]
 	} else {
@@ -286,6 +292,7 @@ func (c *Client) begin(op Op, deadline, now monotime.Time, out *Out) {
 		c.sendOnly(s, now, out)
 		return
 	}
+	c.rested(now)
 	c.kick(i, now, out)
 }
 
@@ -345,6 +352,7 @@ func (c *Client) pump(now monotime.Time, out *Out) {
 		n := uint32(1)
 		if s.numTx >= s.numReq {
 			if n = c.rfrSize(s); n == 0 {
+				c.lack()
 				return
 			}
 		}
@@ -358,6 +366,7 @@ func (c *Client) pump(now monotime.Time, out *Out) {
 	}
 	if c.stalled.n > 0 {
 		c.stats.CreditStalls++
+		c.lack()
 	}
 }
 
@@ -468,13 +477,29 @@ func (c *Client) resent(s *clientSlot, k uint32, out *Out) {
 // noteTime remembers when packet k > 0 was sent.
 func (c *Client) noteTime(s *clientSlot, k uint32, now monotime.Time) {
 	if s.times == nil {
-		n := 1
-		for n < c.Credits {
-			n <<= 1
-		}
-		s.times = &txTimes{at: make([]monotime.Time, n)}
+		s.times = new(txTimes)
+	}
+	if int(k-s.numRx) >= len(s.times.at) {
+		s.moreTimes(min(c.Window(), timesAtFirst))
 	}
 	s.times.at[k&uint32(len(s.times.at)-1)] = now
+}
+
+// timesAtFirst is how many packets of a slot have a time at first.
+const timesAtFirst = 128
+
+// moreTimes makes room for the times of least packets, and twice as many as before.
+func (s *clientSlot) moreTimes(least int) {
+	old := s.times.at
+	n := max(1, 2*len(old))
+	for n < least {
+		n <<= 1
+	}
+	at := make([]monotime.Time, n)
+	for k := s.numRx; k < s.numRx+uint32(len(old)); k++ {
+		at[k&uint32(n-1)] = old[k&uint32(len(old)-1)]
+	}
+	s.times.at = at
 }
 
 // startQueued moves waiting requests into free slots.
@@ -533,14 +558,14 @@ func (c *Client) Resting() bool {
 }
 
 // Pending returns how many requests are in slots and in the queue.
-func (c *Client) Pending() (inFlight, queued int) { return c.busy, c.queue.n }
+func (c *Client) Pending() (inFlight, queued int) { return int(c.busy), c.queue.n }
 
-// FreeCredits returns the credits not in use.
+// FreeCredits returns the credits not in use; 0 if the window is smaller than what is in flight.
 func (c *Client) FreeCredits() int {
 	if c.doubt.paused {
-		return c.credits + withheld
+		return max(0, c.credits+withheld)
 	}
-	return c.credits
+	return max(0, c.credits)
 }
 
 // slotLine is the line of slots that wait for credits, first come first served. It runs
@@ -868,9 +893,9 @@ func (c *Client) ackForgotten(h *wire.Header, out *Out) {
 // opQueue is a bounded FIFO of waiting requests that grows to what was needed.
 type opQueue struct {
 	buf  []queuedOp // length a power of two
-	head int
+	head int32
+	max  int32
 	n    int
-	max  int
 }
 
 // queuedOp is a request that waits, with its deadline.
@@ -880,7 +905,7 @@ type queuedOp struct {
 }
 
 func (q *opQueue) push(op Op, deadline monotime.Time) error {
-	if q.n >= q.max {
+	if q.n >= int(q.max) {
 		return ErrExhausted
 	}
 	if q.n == len(q.buf) {
@@ -895,12 +920,12 @@ func (q *opQueue) push(op Op, deadline monotime.Time) error {
 	return nil
 }
 
-func (q *opQueue) at(i int) *queuedOp { return &q.buf[(q.head+i)&(len(q.buf)-1)] }
+func (q *opQueue) at(i int) *queuedOp { return &q.buf[(int(q.head)+i)&(len(q.buf)-1)] }
 
 func (q *opQueue) pop() (op Op, deadline monotime.Time) {
 	op, deadline = q.at(0).Op, q.at(0).deadline
 	*q.at(0) = queuedOp{}
-	q.head = (q.head + 1) & (len(q.buf) - 1)
+	q.head = (q.head + 1) & int32(len(q.buf)-1)
 	q.n--
 	return op, deadline
 }

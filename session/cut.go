@@ -145,7 +145,7 @@ func (c *Client) LowerCut(size int) bool {
 
 // setCut makes a cut that of requests which begin.
 func (c *Client) setCut(cut wire.Cut) {
-	c.cut, c.PerPacket = cut, c.full
+	c.cut, c.PerPacket = cut, int(c.full)
 	if cut != 0 {
 		c.PerPacket = wire.CutSizes[cut] - wire.HeaderSize
 	}
@@ -173,7 +173,7 @@ func (c *Client) LargerSize(n int) int {
 // sizeOf returns the size of the packets of a cut in bytes, header included; 0 if the session has
 // no such packets.
 func (c *Client) sizeOf(cut wire.Cut) int {
-	agreed := c.full + wire.HeaderSize
+	agreed := int(c.full) + wire.HeaderSize
 	switch size := wire.CutSizes[cut]; {
 	case cut == 0:
 		return agreed

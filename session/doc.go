@@ -83,6 +83,34 @@
 // a CR or response packet 0 that is ahead of numRx speaks for the packets before it;
 // a later response packet ahead of numRx means that some before it are lost.
 //
+// # Window
+//
+// Both sides agree on as many credits as the smaller of their receive queues holds, shared among
+// sessions: no packet says more of it, and peers of releases before offer fewer. The client decides
+// how many of them it uses, its window ([Client.SetWindow]). Where the owner fixes it that is all
+// of them (eRPC, section 4.3.1). Else it begins with what fits any path, and follows this one:
+//
+// A round is the time from an answer to the first answer to a packet that was sent after it. It
+// counts if packets lacked credits in it, and if the session was not at rest. Until a queue is met
+// the window grows to one and a half times what a round has answered. Then it is what the path
+// carries in its least round trip, a sixteenth more, and the time that hosts may hold packets up:
+// by the largest rate of 8 to 16 rounds, as BBR takes it (Cardwell et al., "BBR", ACM Queue 2016).
+// That sixteenth is a queue so short that few switches notice, and shows if the path has become
+// faster. A round of more than twice that time has met a long queue: it takes three tenths off the
+// known rate.
+//
+// A loss takes three tenths off the window, once for all that was under way. For 32 counted rounds
+// it does not grow then, and after that by a stride per round. What was learned is forgotten when
+// nothing was asked of the path for a second. The window is never smaller than at first: below that
+// the rate decides, which congestion control gives.
+//
+// Small requests do not see any of this: an estimate exists once packets have lacked credits, and
+// only answers to parts of larger messages count. A server that lies about hold times makes the
+// path look shorter, so its client slower; one that answers what it has not got draws more packets
+// to itself, no more than it agreed on. What the client keeps for a packet in flight is its time, 8
+// bytes. The server keeps nothing for a credit: requests under way count as said in Memory, and of
+// packets behind a hole the first 256 are kept, see Loss. What is behind those goes again.
+//
 // # Fewer control packets
 //
 // The client decides which request packets get a CR (all but those with the quiet flag), and how

@@ -198,7 +198,7 @@ func (c *Client) setRate(rate float64) {
 	p.perByte = perByte(rate)
 	p.together = 1
 	if !p.cfg.NoPacingBypass {
-		packet := float64(c.full+wire.HeaderSize+wireOverhead) * 1e9 / rate // ns
+		packet := float64(int(c.full)+wire.HeaderSize+wireOverhead) * 1e9 / rate // ns
 		p.together = uint8(max(1, min(float64(p.cfg.Slack)/packet, float64(c.stride))))
 	}
 }

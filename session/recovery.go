@@ -30,8 +30,10 @@ func (c *Client) OnCR(h *wire.Header, body []byte, in *Arrival, out *Out) {
 // progress takes an answer of n bytes, header included, that is not the last one.
 func (c *Client) progress(i uint8, h *wire.Header, in *Arrival, n int, out *Out) {
 	s := &c.slots[i]
+	answered := h.PktNum + 1 - s.numRx
 	rtt := c.received(s, h, in.Now)
 	c.learn(in, rtt, n, h)
+	c.follow(answered, in.Now)
 	ref := s.op.Ref
 	if ref&Marked != 0 && h.Type == wire.TypeResp && h.PktNum+1 == s.numReq {
 		out.add(EventAnswered).Ref = ref
@@ -323,6 +325,7 @@ func (c *Client) lost(i uint8, try uint16, hole uint32, now monotime.Time, out *
 		return
 	}
 	s.fast++
+	c.shrink(s, now)
 	if s.probes = hole > 0 && s.highTx != wire.MaxPackets && s.times != nil; s.probes {
 		s.probe(hole)
 	}
@@ -427,6 +430,7 @@ func (c *Client) timedOut(i uint8, now monotime.Time, out *Out) bool {
 		return false
 	}
 	c.stats.Rollbacks++
+	c.shrink(s, now)
 	s.probes = false
 	// One timeout may be a peer that does not get to run, and one without the response
 	// alone may be a slow handler.

@@ -295,8 +295,11 @@ func (s *Server) onRepeat(sl *serverSlot, h *wire.Header, in *Arrival, out *Out)
 }
 
 // repeatTimes is how often the packets of a request, or a window of them, are answered again in a
-// span.
-const repeatTimes = 4
+// span. More than repeatsAll packets are answered again once.
+const (
+	repeatTimes = 4
+	repeatsAll  = 512
+)
 
 // mayRepeat reports whether packet h of a slot, which asks for n packets that were sent before, is
 // answered again, and counts them. A client repeats a packet after its least timeout, and then with
@@ -308,7 +311,8 @@ func (s *Server) mayRepeat(sl *serverSlot, h *wire.Header, n uint32, now monotim
 		sl.repeatAt, sl.repeats, sl.again = now, 0, 0
 	}
 	same := 1<<31 | h.PktNum<<10 | uint32(h.Type)<<6 | uint32(wire.Try(h.Hold))
-	limit := repeatTimes * max(1, min(uint32(s.Credits), sl.numReq+sl.numResp))
+	most := max(1, min(uint32(s.Credits), sl.numReq+sl.numResp))
+	limit := min(repeatTimes*most, max(most, repeatsAll))
 	if same == sl.again || sl.repeats >= limit {
 		s.stats.DropRepeat++
 		return false

@@ -111,7 +111,8 @@ func conserved(t *testing.T, seed uint64) (l ledger, stats erpc.ProtocolStats) {
 func (c *cluster) withinCredits() {
 	for _, n := range c.nodes {
 		for to, s := range n.sessions {
-			if p := s.Params(); s.Connected() && (s.Credits() < 0 || s.Credits() > p.Credits) {
+			if p := s.Params(); s.Connected() && (s.Credits() < 0 || s.Credits() > s.Window() ||
+				s.Window() > p.Credits) {
 				c.fail("node %d: %d of %d credits for %d", n.id, s.Credits(), p.Credits, to)
 			}
 		}

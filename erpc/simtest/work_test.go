@@ -265,8 +265,8 @@ func (c *cluster) closeAll() {
 			continue
 		}
 		for to, s := range n.sessions {
-			if s.Connected() && s.Credits() != s.Params().Credits {
-				c.fail("node %d: session to %d has %d of %d credits", n.id, to, s.Credits(), s.Params().Credits)
+			if s.Connected() && s.Credits() != s.Window() {
+				c.fail("node %d: session to %d has %d of %d credits", n.id, to, s.Credits(), s.Window())
 			}
 			if a, b := s.Pending(); a+b != 0 {
 				c.fail("node %d: session to %d still has %d+%d requests", n.id, to, a, b)

@@ -271,7 +271,7 @@ func (b *bench) warmUp(t *team, d time.Duration) error {
 	first := t.workers[0].ep.load.sessions[0]
 	p := first.Params()
 	b.way = b.flags.wayTo(first.Peer())
-	b.mtu, b.credits = p.PerPacket+wire.HeaderSize, p.Credits
+	b.mtu, b.credits = p.PerPacket+wire.HeaderSize, first.Window()
 	_, err := b.rpcRound(t, min(d, 300*time.Millisecond))
 	b.rounds, b.hists, b.line, b.cpu, b.resent = nil, nil, timeline{}, 0, 0
 	b.begunAt = time.Now()

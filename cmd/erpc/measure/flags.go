@@ -26,7 +26,7 @@ type NetFlags struct {
 	GID         string  `name:"gid" help:"With ud: the own GID, by its index or as text; without it that with the address." placeholder:"GID"`
 	XDPMode     string  `name:"xdp-mode" default:"auto" help:"Where the XDP program of afxdp runs: native, in the link's driver; generic, on any link, slower; auto, native where the driver can." placeholder:"MODE"`
 	MTU         int     `name:"mtu" help:"Largest packet in bytes, headers of IP and UDP not included; 0: what the route carries, at most 8952, and 3776 with afxdp." placeholder:"BYTES"`
-	Credits     int     `help:"Packets in flight per session; 0: 32, and up to 128 with packets below 8 KiB." placeholder:"N"`
+	Credits     int     `help:"Packets in flight per session; 0: 32 at first, up to 128 with packets below 8 KiB, then as many as the path fills." placeholder:"N"`
 	Slots       int     `help:"Requests in flight per session, a power of two; 0: 8." placeholder:"N"`
 	CC          string  `name:"cc" default:"timely" help:"Congestion control: timely, the default; dcqcn, if the switches set ECN marks; none. The same for client and server." placeholder:"NAME"`
 	LinkRate    float64 `name:"link-rate" help:"Rate of the network link in bits per second, as 25e9; 0: what the transport says, else 100e9." placeholder:"RATE"`

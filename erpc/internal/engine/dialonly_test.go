@@ -75,7 +75,7 @@ func fit(pkt []byte, padded bool) []byte {
 // offerOf returns the offer that the stub would make itself.
 func (st *stub) offerOf() wire.Offer {
 	path := st.port.PathTo(transport.Addr{})
-	return st.paths.offer(session.MinMTU, &path)
+	return st.paths.offer(session.MinMTU, 0, &path)
 }
 
 // TestDialOnlyBudget: refusals have the budget of first Connects, whatever the Connects say, and

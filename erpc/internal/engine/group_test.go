@@ -107,7 +107,7 @@ func TestLoopsAreNoRestart(t *testing.T) {
 	open := func(loop uint8, epoch, nonce uint64) *Conn {
 		c := wire.Connect{
 			Nonce: nonce, Epoch: epoch, Session: wire.FirstOf(loop) + 8, Token: uint32(nonce),
-			Offer: st.paths.offer(stubMTU, &st.end.way),
+			Offer: st.paths.offer(stubMTU, 0, &st.end.way),
 		}
 		from := stubAddr(1)
 		body := make([]byte, wire.ConnectSize)

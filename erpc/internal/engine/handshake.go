@@ -114,7 +114,7 @@ func (e *Engine) connect(
 ) {
 	c := wire.Connect{
 		Nonce: e.rng.Uint64(), Epoch: e.handshakes.epoch, Session: s.End.Local, Token: s.End.LocalToken,
-		Offer: e.paths.offer(e.paths.limit(path)-e.recordLayer.overhead, path),
+		Offer: e.paths.offer(e.paths.limit(path)-e.recordLayer.overhead, e.table.live-1, path),
 	}
 	timing := s.plan.timing
 	timing.ConnectTimeout = limit
@@ -193,6 +193,7 @@ func (e *Engine) onAccept(s *Conn, a *wire.Accept) {
 		}
 		e.assocs.join(s, with, &params, e.in.Now)
 		e.stats.SessionsOpened++
+		e.paths.window(s.Client, &params, s.plan.hostDelay)
 		s.Client.Open(params, a.Session, a.Token, rtt, e.in.Now, e.Out)
 	}
 }
@@ -749,7 +750,7 @@ func (e *Engine) admit(
 	}
 	path := e.port.PathTo(with.addr)
 	mtu := min(uint32(e.cfg.MTU-e.recordLayer.overhead), c.Offer.MTU)
-	mine := e.paths.offer(int(mtu), &path)
+	mine := e.paths.offer(int(mtu), e.table.live, &path)
 	if with.keys != nil {
 		sealedOffer(&mine)
 	}

@@ -58,12 +58,12 @@ func (p *paths) limit(path *transport.Path) int {
 	return min(p.cfg.MTU, path.MTU)
 }
 
-// offer returns what this endpoint proposes for a session on a path whose packets are up to mtu
-// bytes. Bundles are checked as a whole first, so their sender must not be able to change them
-// then.
-func (p *paths) offer(mtu int, path *transport.Path) wire.Offer {
+// offer returns what this endpoint proposes for a session, beside so many others, on a path whose
+// packets are up to mtu bytes. Bundles are checked as a whole first, so their sender must not be
+// able to change them then.
+func (p *paths) offer(mtu, others int, path *transport.Path) wire.Offer {
 	o := wire.Offer{
-		Credits: uint16(p.credits(mtu)), Slots: uint16(p.cfg.Slots), MTU: uint32(mtu),
+		Credits: uint16(p.credits(mtu, others)), Slots: uint16(p.cfg.Slots), MTU: uint32(mtu),
 		MaxMessage: uint32(p.cfg.MaxMessage), Waiting: uint16(max(0, p.cfg.Waiting)),
 	}
 	if p.cfg.Checksum || !path.Checksummed {
@@ -75,21 +75,35 @@ func (p *paths) offer(mtu int, path *transport.Path) wire.Offer {
 	return o
 }
 
-// Bounds of the credits that nobody has set. Small packets need more of them: 32 of 1500 bytes
-// are less than what one segmented send takes.
+// Bounds of the credits that sessions use at first where nobody has set them. Small packets need
+// more of them: 32 of 1500 bytes are less than what one segmented send takes.
 const (
 	windowBytes    = 256 << 10
-	maxCredits     = 128
+	maxFirst       = 128
 	sessionsInRing = 4 // with all their credits in use
 )
 
-// credits returns how many credits to propose with packets of up to mtu bytes.
-func (p *paths) credits(mtu int) int {
+// firstCredits returns how many credits a session uses at first whose packets have up to mtu bytes.
+func (p *paths) firstCredits(mtu int) int {
+	limit := min(maxFirst, p.cfg.RxRing/sessionsInRing)
+	return max(session.DefaultCredits, min(windowBytes/max(mtu, 1), limit))
+}
+
+// credits returns how many credits to propose for a session with packets of up to mtu bytes: what
+// can wait to be received here, shared with the sessions that there are already.
+func (p *paths) credits(mtu, others int) int {
 	if p.cfg.Credits != 0 {
 		return p.cfg.Credits
 	}
-	limit := min(maxCredits, p.cfg.RxRing/sessionsInRing)
-	return max(session.DefaultCredits, min(windowBytes/max(mtu, 1), limit))
+	share := p.cfg.RxRing / max(sessionsInRing, others+1)
+	return max(p.firstCredits(mtu), min(share, session.MaxCredits))
+}
+
+// window sets how a client session uses the credits that it has agreed on.
+func (p *paths) window(c *session.Client, params *session.Params, hosts time.Duration) {
+	if first := p.firstCredits(params.PerPacket + wire.HeaderSize); p.cfg.Credits == 0 {
+		c.SetWindow(first, hosts)
+	}
 }
 
 // pathWatch probes which packets the path to a peer carries. All sessions with the peer share it.

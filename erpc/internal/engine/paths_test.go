@@ -68,7 +68,7 @@ func TestPathOffers(t *testing.T) {
 	for _, wanted := range []bool{false, true} {
 		p := paths{cfg: &Config{Checksum: wanted, Slots: 4, Credits: 9, MaxMessage: 5000}}
 		for _, checked := range []bool{false, true} {
-			o := p.offer(1300, &transport.Path{Checksummed: checked, Alone: true})
+			o := p.offer(1300, 0, &transport.Path{Checksummed: checked, Alone: true})
 			if o.Slots != 4 || o.Credits != 9 || o.MTU != 1300 || o.MaxMessage != 5000 ||
 				(o.Features == wire.FeatureChecksum) != (wanted || !checked) {
 				t.Errorf("wanted %v, checked %v: offer %+v", wanted, checked, o)
