@@ -93,8 +93,8 @@ func beside(peer, base string, bound float64) report.Bar {
 	return report.Bar{Peer: peer, Column: "rate", Base: base, Limit: report.AtLeast, Bound: bound}
 }
 
-// clientPairs are the bars for messages that have memory of their own, and for those that use memory
-// again.
+// clientPairs are the bars for messages that have memory of their own, and for those that use
+// memory again.
 func clientPairs(bound float64) []report.Bar {
 	return []report.Bar{beside(ours, clientBase, bound), beside(oursReuse, reuseBase, bound)}
 }
