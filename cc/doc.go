@@ -7,7 +7,7 @@
 // # Map
 //
 //	owns       the contract of a controller: its inputs and its answers
-//	called by  sessions, which keep to the rate; cc/timely and cc/dcqcn implement it
+//	called by  sessions, which keep to the rate; cc/timely, cc/dcqcn and cc/swift implement it
 //	never      a controller reads a clock, does I/O, or allocates after it was made
 //
 // # Units
@@ -27,5 +27,6 @@
 // # Implementations
 //
 // cc/timely follows round-trip times and is the default. cc/dcqcn follows congestion
-// marks (ECN), for networks whose switches set them.
+// marks (ECN), for networks whose switches set them. cc/swift keeps round trips to a target
+// that rises with the number of flows.
 package cc

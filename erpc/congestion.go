@@ -7,6 +7,7 @@ import (
 
 	"github.com/userspace-rpc/erpc/cc"
 	"github.com/userspace-rpc/erpc/cc/dcqcn"
+	"github.com/userspace-rpc/erpc/cc/swift"
 	"github.com/userspace-rpc/erpc/cc/timely"
 	"github.com/userspace-rpc/erpc/erpc/internal/engine"
 	"github.com/userspace-rpc/erpc/session"
@@ -26,6 +27,8 @@ const (
 	CCNone
 	// CCCustom uses Congestion.Custom.
 	CCCustom
+	// CCSwift keeps round-trip times to a target (package cc/swift).
+	CCSwift
 )
 
 // Congestion configures the congestion control of client sessions. The zero value is
@@ -37,6 +40,8 @@ type Congestion struct {
 	Timely timely.Config
 	// DCQCN holds the parameters of CCDCQCN; zero fields mean their defaults.
 	DCQCN dcqcn.Config
+	// Swift holds the parameters of CCSwift; zero fields mean their defaults.
+	Swift swift.Config
 	// Custom is the algorithm of CCCustom.
 	Custom cc.Algorithm
 	// LinkRate is the rate of the network link in bits per second: the rate at which
@@ -71,6 +76,12 @@ func (c *Congestion) check() error {
 		if errors.As(err, &bad) {
 			return &ConfigError{"Congestion.DCQCN." + bad.Field, bad.Reason}
 		}
+	case CCSwift:
+		_, err := c.Swift.Fill()
+		var bad *swift.ConfigError
+		if errors.As(err, &bad) {
+			return &ConfigError{"Congestion.Swift." + bad.Field, bad.Reason}
+		}
 	case CCNone:
 	case CCCustom:
 		if c.Custom.New == nil {
@@ -78,7 +89,7 @@ func (c *Congestion) check() error {
 		}
 	default:
 		return &ConfigError{"Congestion.Algorithm",
-			fmt.Sprintf("is %d, must be at most CCCustom", c.Algorithm)}
+			fmt.Sprintf("is %d, must be at most CCSwift", c.Algorithm)}
 	}
 	return nil
 }
@@ -94,8 +105,8 @@ func (c *Congestion) linkRate(caps *transport.Caps) int64 {
 }
 
 // pacing makes what client sessions share whose hosts add the same delay to round trips; nil for
-// CCNone. Link is the link's rate in bits per second.
-func (cfg *Config) pacing(link int64, hosts time.Duration) *session.Pacing {
+// CCNone. Link is the link's rate in bits per second, mtu the size of the largest packets in bytes.
+func (cfg *Config) pacing(link int64, mtu int, hosts time.Duration) *session.Pacing {
 	c := &cfg.Congestion
 	p := &session.Pacing{
 		LinkRate: float64(link) / 8, Slack: engine.WheelConfig.Granularity + hosts/4,
@@ -112,6 +123,10 @@ func (cfg *Config) pacing(link int64, hosts time.Duration) *session.Pacing {
 		d, _ := c.DCQCN.Fill() // checked when the Nexus was made
 		p.Algorithm = cc.Algorithm{Name: "dcqcn", Bypass: dcqcn.Bypass}
 		p.Algorithm.New = func(link float64) cc.Controller { return dcqcn.New(&d, link) }
+	case CCSwift:
+		s := c.swift(mtu, hosts)
+		p.Algorithm = cc.Algorithm{Name: "swift", Bypass: s.Target}
+		p.Algorithm.New = func(link float64) cc.Controller { return swift.New(s, link) }
 	case CCCustom:
 		p.Algorithm = c.Custom
 	}
@@ -129,4 +144,18 @@ func (c *Congestion) timely(hosts time.Duration) *timely.Config {
 		t.BaseRTT += hosts
 	}
 	return &t
+}
+
+// swift returns the parameters for a path with packets of mtu bytes. A target that the
+// application did not set is raised by the time that the hosts add to round trips.
+func (c *Congestion) swift(mtu int, hosts time.Duration) *swift.Config {
+	s, _ := c.Swift.Fill() // checked when the Nexus was made
+	if c.Swift.Packet == 0 {
+		s.Packet = mtu + session.WireOverhead
+	}
+	if c.Swift.Target == 0 {
+		s.Target += hosts
+		s.BaseRTT += hosts
+	}
+	return &s
 }

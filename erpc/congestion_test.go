@@ -10,6 +10,7 @@ import (
 
 	"github.com/userspace-rpc/erpc/cc"
 	"github.com/userspace-rpc/erpc/cc/dcqcn"
+	"github.com/userspace-rpc/erpc/cc/swift"
 	"github.com/userspace-rpc/erpc/cc/timely"
 	"github.com/userspace-rpc/erpc/erpc"
 	"github.com/userspace-rpc/erpc/internal/invariants"
@@ -220,6 +221,7 @@ func TestCongestionConfig(t *testing.T) {
 		{"Congestion.DCQCN.Gain", erpc.Congestion{Algorithm: erpc.CCDCQCN, DCQCN: dcqcn.Config{Gain: 2}}},
 		{"Congestion.DCQCN.CNPInterval",
 			erpc.Congestion{Algorithm: erpc.CCDCQCN, DCQCN: dcqcn.Config{CNPInterval: -1}}},
+		{"Congestion.Swift.Beta", erpc.Congestion{Algorithm: erpc.CCSwift, Swift: swift.Config{Beta: 2}}},
 	} {
 		_, err := erpc.NewNexus(erpc.Config{Congestion: c.set})
 		var bad *erpc.ConfigError
@@ -230,6 +232,7 @@ func TestCongestionConfig(t *testing.T) {
 		}
 	}
 	for _, ok := range []erpc.Congestion{{}, {Algorithm: erpc.CCDCQCN}, {Algorithm: erpc.CCNone},
+		{Algorithm: erpc.CCSwift},
 		{LinkRate: 1e9}, always(5), {Timely: timely.Config{Variant: timely.Paper}}} {
 		n, err := erpc.NewNexus(erpc.Config{Congestion: ok})
 		if err != nil {

@@ -15,7 +15,7 @@ func TestPacingOfHosts(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, d := range []time.Duration{0, time.Microsecond, 100 * time.Microsecond, time.Millisecond} {
-		p := cfg.pacing(8e9, d)
+		p := cfg.pacing(8e9, 1024, d)
 		if p == nil || p.LinkRate != 1e9 || p.Slack != engine.WheelConfig.Granularity+d/4 {
 			t.Fatalf("hosts add %v: pacing %+v", d, p)
 		}
@@ -23,8 +23,20 @@ func TestPacingOfHosts(t *testing.T) {
 			t.Errorf("hosts add %v: answers of up to %v change nothing, want %v", d, got, want)
 		}
 	}
+	cfg.Congestion.Algorithm = CCSwift
+	for _, d := range []time.Duration{0, 100 * time.Microsecond} {
+		s, p := cfg.Congestion.swift(1024, d), cfg.pacing(8e9, 1024, d)
+		if p.Algorithm.Bypass != s.Target || s.Target != 25*time.Microsecond+d ||
+			s.BaseRTT != 60*time.Microsecond+d || s.Packet != 1024+66 {
+			t.Errorf("hosts add %v: %+v, answers of up to %v change nothing", d, s, p.Algorithm.Bypass)
+		}
+	}
+	cfg.Congestion.Swift.Target, cfg.Congestion.Swift.Packet = 7, 9
+	if s := cfg.Congestion.swift(1024, time.Second); s.Target != 7 || s.Packet != 9 {
+		t.Errorf("what is set has changed: %+v", s)
+	}
 	cfg.Congestion.Algorithm = CCNone
-	if p := cfg.pacing(8e9, 0); p != nil {
+	if p := cfg.pacing(8e9, 1024, 0); p != nil {
 		t.Error("pacing without congestion control")
 	}
 }

@@ -24,9 +24,9 @@ type Pacing struct {
 	NoRateBypass, NoPacingBypass bool
 }
 
-// wireOverhead is the size of Ethernet, IP and UDP around a packet, in bytes:
+// WireOverhead is the size of Ethernet, IP and UDP around a packet, in bytes:
 // preamble 8, header 14, check sequence 4, gap 12, IPv4 20, UDP 8.
-const wireOverhead = 66
+const WireOverhead = 66
 
 // rateBits is the number of fraction bits in pacer.perByte and pacer.rest.
 const rateBits = 20
@@ -87,7 +87,7 @@ func (c *Client) may(now monotime.Time, out *Out) bool {
 
 // charge accounts for a packet of n bytes, header included.
 func (p *pacer) charge(n int) {
-	p.rest += int64(n+wireOverhead) * p.perByte
+	p.rest += int64(n+WireOverhead) * p.perByte
 	p.next += monotime.Time(p.rest >> rateBits)
 	p.rest &= 1<<rateBits - 1
 }
@@ -136,7 +136,7 @@ func (c *Client) learn(in *Arrival, rtt time.Duration, bytes int, h *wire.Header
 		p.spikeAt = 0
 	}
 	if rtt > p.bypass || p.slow || ce {
-		p.answered += bytes + wireOverhead
+		p.answered += bytes + WireOverhead
 		if now == p.toldAt && !ce && rtt > 0 {
 			return // answers that were found at the same time say the same: the first one counts
 		}
@@ -198,7 +198,7 @@ func (c *Client) setRate(rate float64) {
 	p.perByte = perByte(rate)
 	p.together = 1
 	if !p.cfg.NoPacingBypass {
-		packet := float64(int(c.full)+wire.HeaderSize+wireOverhead) * 1e9 / rate // ns
+		packet := float64(int(c.full)+wire.HeaderSize+WireOverhead) * 1e9 / rate // ns
 		p.together = uint8(max(1, min(float64(p.cfg.Slack)/packet, float64(c.stride))))
 	}
 }

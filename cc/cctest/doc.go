@@ -23,6 +23,6 @@
 // # Map
 //
 //	owns       the tests of the contract, models of a shared link
-//	called by  the tests of cc/timely, cc/dcqcn and of further controllers
+//	called by  the tests of cc/timely, cc/dcqcn, cc/swift and of further controllers
 //	never      a model sleeps or reads a clock; production code imports it
 package cctest

@@ -188,8 +188,9 @@ func (s *scenario) build(t *testing.T, seed uint64, mtu int) {
 func (s *scenario) congestion() (c erpc.Congestion, x erpc.Experiment) {
 	r := s.r
 	c = erpc.Congestion{
-		Algorithm: pick(r, erpc.CCTimely, erpc.CCTimely, erpc.CCDCQCN, erpc.CCNone, erpc.CCCustom),
-		LinkRate:  pick[int64](r, 0, 1e9),
+		Algorithm: pick(r, erpc.CCTimely, erpc.CCTimely, erpc.CCDCQCN, erpc.CCSwift, erpc.CCNone,
+			erpc.CCCustom),
+		LinkRate: pick[int64](r, 0, 1e9),
 	}
 	x = erpc.Experiment{NoRateBypass: r.IntN(4) == 0, NoPacingBypass: r.IntN(4) == 0,
 		NoBatchedTime: r.IntN(4) == 0}
@@ -197,6 +198,8 @@ func (s *scenario) congestion() (c erpc.Congestion, x erpc.Experiment) {
 	if s.calm {
 		least = 1e7
 	}
+	// Round trips that vary by more than the target, without a queue, lead to the floor.
+	c.Swift.Target, c.Swift.MinRate = time.Millisecond, least
 	if c.Algorithm == erpc.CCCustom {
 		c.Custom = cc.Algorithm{Name: "fickle", Bypass: time.Duration(r.Int64N(20_000))}
 		c.Custom.New = func(link float64) cc.Controller {

@@ -54,6 +54,7 @@ var table = []row{
 	{path: "cc", may: []string{"internal/monotime"}, traits: pure},
 	{path: "cc/timely", may: []string{"internal/monotime"}, traits: pure},
 	{path: "cc/dcqcn", may: []string{"internal/monotime"}, traits: pure},
+	{path: "cc/swift", may: []string{"internal/monotime"}, traits: pure},
 	{path: "cc/cctest", may: []string{"cc"}, traits: suite},
 	{path: "ratelimit/carousel", may: []string{"internal/monotime"}, traits: pure},
 
@@ -100,7 +101,7 @@ var table = []row{
 	// the papers' experiments on simulated networks, cores and adapters
 	{path: "internal/paperlab", may: []string{"erpc", "internal/chart", "kit/cli",
 		"internal/monotime", "internal/paperlab/..."}, third: []string{"github.com/alecthomas/kong"}},
-	{path: "internal/paperlab/...", may: []string{"cc", "cc/dcqcn", "cc/timely", "erpc",
+	{path: "internal/paperlab/...", may: []string{"cc", "cc/dcqcn", "cc/swift", "cc/timely", "erpc",
 		"erpc/simhost", "index/...", "internal/idle", "kv/mica", "rfp/...", "session", "transport",
 		"transport/sim", "wire"}, third: xsys},
 	{path: "internal/ring", may: []string{"internal/invariants", "internal/sys"}, third: xsys,
@@ -128,7 +129,7 @@ var table = []row{
 	// The endpoint knows the transport interface and picks the default congestion
 	// control, but no implementation of a transport.
 	{path: "erpc", may: []string{"erpc/internal/engine", "security", "session", "cc", "cc/timely",
-		"cc/dcqcn", "transport", "msgbuf", "wire", "flight", "internal/..."}},
+		"cc/dcqcn", "cc/swift", "transport", "msgbuf", "wire", "flight", "internal/..."}},
 	{path: "erpc/internal/engine", may: []string{"security", "session", "ratelimit/carousel",
 		"transport", "msgbuf", "wire", "internal/invariants", "internal/monotime",
 		"internal/sys"}},

@@ -43,7 +43,7 @@ func TestSimWrongUsage(t *testing.T) {
 		"sim incast --degree 20,,5": "--degree",
 		"sim incast --cc maybe":     "--cc \"maybe\"",
 		"sim incast --algorithm cubic": "--algorithm \"cubic\": want one of " +
-			"timely, dcqcn",
+			"timely, dcqcn, swift",
 		"sim incast --size 10":      "--size 10",
 		"sim incast --size 9000000": "--size 9000000",
 		"sim incast --credits 0":    "--credits 0",
@@ -56,7 +56,7 @@ func TestSimWrongUsage(t *testing.T) {
 		"sim loss --rates 2":                           "--rates \"2\"",
 		"sim loss --rates -1":                          "--rates",
 		"sim loss --rates NaN":                         "--rates \"NaN\"",
-		"sim loss --algorithm dcqcn":                   "--algorithm \"dcqcn\": want one of timely, none",
+		"sim loss --algorithm dcqcn":                   "--algorithm \"dcqcn\": want one of timely",
 		"sim loss --seeds 0":                           "--seeds 0",
 		"sim scale --nodes 1":                          "--nodes 1",
 		"sim scale --threads 99":                       "--threads \"99\"",

@@ -15,7 +15,7 @@ type simScaleCmd struct {
 	simFlags
 	Nodes     int           `default:"100" help:"Nodes of the cluster; default ${default}." placeholder:"N"`
 	Threads   string        `default:"1,2,5,10" help:"Threads per node; default ${default}." placeholder:"N,..."`
-	Algorithm string        `default:"timely" help:"Congestion control: timely, dcqcn or none; default ${default}." placeholder:"NAME"`
+	Algorithm string        `default:"timely" help:"Congestion control: timely, dcqcn, swift or none; default ${default}." placeholder:"NAME"`
 	Size      int           `default:"32" help:"Bytes in requests and responses; default ${default}." placeholder:"BYTES"`
 	Batch     int           `default:"3" help:"RPCs issued together; default ${default}." placeholder:"N"`
 	Window    int           `default:"60" help:"RPCs in flight per thread; default ${default}." placeholder:"N"`
@@ -41,7 +41,7 @@ func (c *simScaleCmd) config() (f simlab.ScaleConfig, err error) {
 	if f.Threads, err = cli.Numbers("--threads", c.Threads, 1, 32); err != nil {
 		return f, err
 	}
-	if f.Algorithm, err = algorithm(c.Algorithm, "timely", "dcqcn", "none"); err != nil {
+	if f.Algorithm, err = algorithm(c.Algorithm, "timely", "dcqcn", "swift", "none"); err != nil {
 		return f, err
 	}
 	return f, errors.Join(c.check(), cli.Between("--nodes", c.Nodes, 2, 1000),

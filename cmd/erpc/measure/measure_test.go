@@ -32,6 +32,8 @@ func TestFlagsReachConfig(t *testing.T) {
 			func(c *erpc.Config) { c.Congestion.Algorithm = erpc.CCNone }},
 		"dcqcn": {func(f *NetFlags) { f.CC = "dcqcn" },
 			func(c *erpc.Config) { c.Congestion.Algorithm = erpc.CCDCQCN }},
+		"swift": {func(f *NetFlags) { f.CC = "swift" },
+			func(c *erpc.Config) { c.Congestion.Algorithm = erpc.CCSwift }},
 		"link-rate": {func(f *NetFlags) { f.LinkRate = 25e9 },
 			func(c *erpc.Config) { c.Congestion.LinkRate = 25e9 }},
 		"no-batched-time": {func(f *NetFlags) { f.NoBatchedTime = true },

@@ -10,7 +10,7 @@ import (
 // Bars for congestion control and loss recovery. The figures of the paper
 // (NSDI'19, tables 4 and 5) are in paper.go.
 
-var withControl = []erpc.CCAlgorithm{erpc.CCTimely, erpc.CCDCQCN}
+var withControl = []erpc.CCAlgorithm{erpc.CCTimely, erpc.CCDCQCN, erpc.CCSwift}
 
 // TestIncastBars: control lowers the median RTT at least 5 times at 20 and 50 flows and
 // the 99th percentile at least 3 times at 20, 50 and 100, takes at most a tenth of the
@@ -42,6 +42,25 @@ func TestIncastBars(t *testing.T) {
 				}
 			}
 		}
+	}
+}
+
+// TestThousand: a thousand flows have windows below one packet. Swift lowers the median RTT at
+// least 20 times and the 99th percentile 2 times, takes at most a tenth of the bandwidth, and
+// loses no packet, where those without control lose tens of thousands.
+func TestThousand(t *testing.T) {
+	long(t)
+	c := IncastConfig{Degrees: []int{1000}, CC: []bool{true, false}, Algorithm: erpc.CCSwift,
+		Size: 512 << 10, Credits: 32,
+		Warmup: 100 * time.Millisecond, Duration: 50 * time.Millisecond, Seed: 1}
+	res, err := Incast(t.Context(), c, nil)
+	if err != nil || len(res.Pairs) != 1 {
+		t.Fatalf("%+v, %v", res, err)
+	}
+	t.Logf("%+v", res)
+	on, off, p := res.Rows[0], res.Rows[1], res.Pairs[0]
+	if p.P50 < 20 || p.P99 < 2 || p.Share < 0.9 || on.Drops != 0 || off.Drops < 20_000 {
+		t.Errorf("%+v", res)
 	}
 }
 
@@ -143,17 +162,20 @@ func TestNewcomers(t *testing.T) {
 // without loss.
 func TestLossBars(t *testing.T) {
 	long(t)
-	c := LossConfig{Rates: []float64{0, 1e-4, 1e-3}, Algorithm: erpc.CCTimely, Size: 8 << 20,
-		Credits: 32, Duration: 50 * time.Millisecond, Seeds: 3, Seed: 1}
-	res, err := Loss(t.Context(), c, nil)
-	if err != nil || len(res.Rows) != 3 {
-		t.Fatalf("%+v, %v", res, err)
-	}
-	for i, least := range []float64{1, 0.8, 0.5} {
-		r := res.Rows[i]
-		t.Logf("loss %v: %.1f Gbit/s, %.2f of loss-free", r.Rate, r.Gbps, r.Share)
-		if r.Share < least || i > 0 && r.Lost == 0 {
-			t.Errorf("%+v", r)
+	for _, algorithm := range []erpc.CCAlgorithm{erpc.CCTimely, erpc.CCSwift} {
+		c := LossConfig{Rates: []float64{0, 1e-4, 1e-3}, Algorithm: algorithm, Size: 8 << 20,
+			Credits: 32, Duration: 50 * time.Millisecond, Seeds: 3, Seed: 1}
+		res, err := Loss(t.Context(), c, nil)
+		if err != nil || len(res.Rows) != 3 {
+			t.Fatalf("%+v, %v", res, err)
+		}
+		for i, least := range []float64{1, 0.8, 0.5} {
+			r := res.Rows[i]
+			t.Logf("%v, loss %v: %.1f Gbit/s, %.2f of loss-free", algorithmName(algorithm), r.Rate, r.Gbps,
+				r.Share)
+			if r.Share < least || i > 0 && r.Lost == 0 {
+				t.Errorf("%+v", r)
+			}
 		}
 	}
 }

@@ -7,6 +7,7 @@ import (
 
 	"github.com/userspace-rpc/erpc/cc"
 	"github.com/userspace-rpc/erpc/cc/dcqcn"
+	"github.com/userspace-rpc/erpc/cc/swift"
 	"github.com/userspace-rpc/erpc/cc/timely"
 	"github.com/userspace-rpc/erpc/erpc"
 )
@@ -157,6 +158,10 @@ func unequal(algorithm erpc.CCAlgorithm, made *int) *cc.Algorithm {
 		cfg, _ := dcqcn.Config{}.Fill()
 		a = cc.Algorithm{Bypass: dcqcn.Bypass,
 			New: func(link float64) cc.Controller { return dcqcn.New(&cfg, link) }}
+	case erpc.CCSwift:
+		cfg, _ := swift.Config{}.Fill()
+		a = cc.Algorithm{Bypass: cfg.Target,
+			New: func(link float64) cc.Controller { return swift.New(&cfg, link) }}
 	default:
 		return nil
 	}

@@ -109,7 +109,7 @@ func TestIncastBackground(t *testing.T) {
 // Every algorithm runs, DCQCN with marks, and rows with and without are compared.
 func TestIncastRows(t *testing.T) {
 	long(t)
-	for _, a := range []erpc.CCAlgorithm{erpc.CCTimely, erpc.CCDCQCN} {
+	for _, a := range []erpc.CCAlgorithm{erpc.CCTimely, erpc.CCDCQCN, erpc.CCSwift} {
 		c := small()
 		c.Degrees, c.CC, c.Algorithm = []int{2, 20}, []bool{true, false}, a
 		res := incastOf(t, c)
