@@ -71,8 +71,8 @@ func (c *Client) Call(ctx context.Context, reqType uint8, request []byte) ([]byt
 }
 
 // AppendCall is Call with the response appended to buf, for callers that reuse memory. The response
-// is received there if it fits in the capacity of buf, of which 4 KiB or more are free. After an
-// error these bytes are undefined, and the result is buf.
+// is received there if it fits in the capacity of buf, of which 4 KiB or more are free and not part
+// of the request. After an error these bytes are undefined, and the result is buf.
 func (c *Client) AppendCall(
 	ctx context.Context, buf []byte, reqType uint8, request []byte,
 ) ([]byte, error) {
@@ -138,8 +138,14 @@ func (k *goCall) run(ctx context.Context) (reusable bool, err error) {
 		return true, nil
 	case <-gone:
 	}
-	_ = c.rpc.post(command{c: k}) // the second time means cancel; in vain if the loop ends it
-	<-k.ended                     // until then the loop has the request and the place of the response
+	// The second time means cancel. Until the call has ended, or the loop, that has the request and
+	// the place of the response.
+	_ = c.rpc.post(command{c: k})
+	select {
+	case <-k.ended:
+	case <-c.loop.done:
+		return false, ErrClosed
+	}
 	switch {
 	case errors.Is(k.err, ErrNotRun):
 		return false, unsent(contextError(ctx))

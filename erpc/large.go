@@ -143,7 +143,8 @@ func (k *goCall) request(r *Rpc) (b *MsgBuffer, err error) {
 // makeRoom has the response be received in the caller's memory, if that has room worth it. A
 // response that is larger comes elsewhere.
 func (k *goCall) makeRoom(r *Rpc) {
-	if room := k.resp[len(k.resp):cap(k.resp)]; len(room) >= minInPlace {
+	room := k.resp[len(k.resp):cap(k.resp)]
+	if len(room) >= minInPlace && !sys.Overlap(room, k.req) { // it may have to be sent again
 		k.into, _ = r.pool.Into(room[:min(len(room), r.cfg.MaxMessage)])
 	}
 }

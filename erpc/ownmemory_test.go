@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/binary"
 	"errors"
+	"runtime"
 	"sync"
 	"testing"
 
@@ -138,4 +139,44 @@ func TestPartOfRequest(t *testing.T) {
 			}
 		}
 	}
+}
+
+// TestSmallPartOfMemory: a response that is a small part of an array does not keep all of it.
+func TestSmallPartOfMemory(t *testing.T) {
+	checkLeaks(t)
+	freed := make(chan struct{})
+	s, err := erpc.NewServer(erpc.Config{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := s.Handle(1, func(context.Context, []byte) ([]byte, error) {
+		b := make([]byte, 1<<20)
+		runtime.AddCleanup(&b[0], func(done chan struct{}) { close(done) }, freed)
+		return b[:5000], nil
+	}); err != nil {
+		t.Fatal(err)
+	}
+	g := &rig{Server: s}
+	t.Cleanup(func() { _ = g.Close(); g.served.Wait() })
+	c := dial(t, g.serve(t, "127.0.0.1:0"), erpc.Config{})
+	if got, err := c.Call(bg, 1, nil); err != nil || len(got) != 5000 {
+		t.Fatalf("%d bytes, %v", len(got), err)
+	}
+	collected := make(chan bool)
+	stop := make(chan struct{})
+	go func() {
+		defer close(collected)
+		for {
+			select {
+			case <-freed:
+				return
+			case <-stop:
+				return
+			default:
+				runtime.GC()
+			}
+		}
+	}()
+	defer close(stop)
+	eventually(t, collected, "the end of the array")
 }

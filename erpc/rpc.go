@@ -474,7 +474,11 @@ func (r *Rpc) Close() error {
 	r.drain()
 	r.closed.Store(true)
 	loops.Add(-1)
-	r.drainCommands() // what came before closed was seen
+	for r.commands.Len() > 0 { // what came before closed was seen, or is just coming
+		if r.drainCommands() == 0 {
+			runtime.Gosched()
+		}
+	}
 	r.published.publish(r)
 	return errors.Join(r.claim.close(), r.closePools())
 }

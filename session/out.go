@@ -45,6 +45,7 @@ type Out struct {
 	filled  int    // of it
 	mem     []byte // control headers and management packets of this batch
 	used    int
+	lent    bool             // packets of this batch have Data
 	lends   bool             // the transport refers to packet data until it is flushed
 	gen     uint64           // number of this batch, from 1
 	clean   uint64           // packets of batches up to this one are in no queue
@@ -98,6 +99,10 @@ func (o *Out) abandon() {
 	if len(o.links) > 0 {
 		o.dropBundles()
 	}
+	if o.lent {
+		clear(o.Tx) // it must not keep the memory of others
+		o.lent = false
+	}
 	o.Tx, o.held, o.Packets, o.kept = o.Tx[:0], o.held[:0], 0, 0
 	o.trains.forget()
 	o.batch++
@@ -111,7 +116,9 @@ func (o *Out) dropBundles() {
 
 // Keep forgets all packets but the last n, which could not be sent yet.
 func (o *Out) Keep(n int) {
-	o.Tx = o.Tx[:copy(o.Tx, o.Tx[len(o.Tx)-n:])]
+	copy(o.Tx, o.Tx[len(o.Tx)-n:])
+	clear(o.Tx[n:])
+	o.Tx = o.Tx[:n]
 	o.held = o.held[:0]
 	o.kept = n
 }
@@ -308,6 +315,9 @@ func (e *End) sendControl(o *Out, h *wire.Header) {
 func (o *Out) push(to *packet.Addr, via uint32, head, data []byte) {
 	t := o.place(to, via)
 	t.Head, t.Data = head, data
+	if data != nil {
+		o.lent = true
+	}
 	o.last, o.at = int32(len(o.Tx)-1), 0
 	o.Packets++
 }

@@ -101,6 +101,7 @@ func (t *trains) order(tx []Tx, kept int) []Tx {
 			out = append(out, tx[at])
 		}
 	}
+	clear(tx) // it must not keep the memory of messages
 	t.spare = tx[:0]
 	t.forget()
 	return out

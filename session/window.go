@@ -24,6 +24,28 @@ type pathEstimate struct {
 	rate   float64       // largest of these, packets per ns
 	former float64       // largest of the rateRounds before them
 	cutAt  monotime.Time // when a loss was noticed last
+
+	// The least time from a packet to its answer, in this period of baseFor and the one before: what
+	// hosts say that they held is in it. If that were taken off, one host that says too much would
+	// have the path look shorter than it is, and the window fall.
+	least, formerly time.Duration
+	since           monotime.Time // when the period began
+}
+
+// takes notes how long an answer took that came now.
+func (p *pathEstimate) takes(took time.Duration, now monotime.Time) {
+	if p.least == 0 || now.Sub(p.since) >= baseFor {
+		p.formerly, p.least, p.since = p.least, took, now
+	}
+	p.least = min(p.least, took)
+}
+
+// shortest returns the least time from a packet to its answer, 0 if none is known.
+func (p *pathEstimate) shortest() time.Duration {
+	if p.formerly > 0 {
+		return min(p.formerly, p.least)
+	}
+	return p.least
 }
 
 const (
@@ -85,6 +107,7 @@ func (c *Client) follow(n uint32, now monotime.Time) {
 		return
 	}
 	p.answered += int(n)
+	p.takes(now.Sub(c.sampled), now)
 	if c.sampled >= p.began && now > p.began {
 		c.endRound(now)
 	}
@@ -94,7 +117,7 @@ func (c *Client) follow(n uint32, now monotime.Time) {
 // the packet that ends it left soon after the round began: else the session was at rest.
 func (c *Client) endRound(now monotime.Time) {
 	p := c.path
-	took, base := now.Sub(p.began), c.rtt.baseAt(now)
+	took, base := now.Sub(p.began), p.shortest()
 	counts := p.short && base > 0 && c.sampled.Sub(p.began) < took/4
 	answered := p.answered
 	p.began, p.answered, p.short = now, 0, false
@@ -135,7 +158,8 @@ func (c *Client) learnRate(answered int, took, fill time.Duration) {
 // forgetPath makes the window what it was at first.
 func (c *Client) forgetPath() {
 	p := c.path
-	*p = pathEstimate{began: p.began, grows: true}
+	*p = pathEstimate{began: p.began, grows: true,
+		least: p.least, formerly: p.formerly, since: p.since}
 	c.resize(0)
 }
 

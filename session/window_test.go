@@ -19,17 +19,18 @@ const (
 // longPath joins a rig's halves by a path of pathTrip that carries per packets of the client in a
 // tick. Others wait in a queue. Two large requests are under way.
 type longPath struct {
-	r     *rig
-	per   int
-	size  [2]int             // of requests and responses, bytes
-	way   [pathTicks][]dgram // packets that left the queue, by tick
-	tick  int
-	ops   map[uint32]Op // under way, by Ref
-	ref   uint32
-	over  bool
-	drops func(h *wire.Header) bool
-	most  int           // of the window
-	rtt   time.Duration // longest
+	r      *rig
+	per    int
+	size   [2]int             // of requests and responses, bytes
+	way    [pathTicks][]dgram // packets that left the queue, by tick
+	tick   int
+	ops    map[uint32]Op // under way, by Ref
+	ref    uint32
+	over   bool
+	drops  func(h *wire.Header) bool
+	answer func(p dgram) // may change an answer, if not nil
+	most   int           // of the window
+	rtt    time.Duration // longest
 }
 
 // newLongPath gives the session credits, and a window that follows the path unless fixed.
@@ -93,6 +94,9 @@ func (l *longPath) step() {
 	answers := r.s2c
 	r.s2c = nil
 	for _, p := range answers {
+		if l.answer != nil {
+			l.answer(p)
+		}
 		if ev := r.toClient(p); ev.Kind == EventDone && !l.over {
 			l.start()
 		}
@@ -283,4 +287,23 @@ func TestManyRepeats(t *testing.T) {
 			t.Errorf("%+v: %d packets were answered again", tt, got)
 		}
 	}
+}
+
+// TestOneHold: one return that says too much of how long its packet was held, whether a server lies
+// or has not looked at its socket for a while, does not make the window smaller.
+func TestOneHold(t *testing.T) {
+	l := newLongPath(t, 20, 1000, 100*time.Microsecond, false)
+	l.run(60)
+	before, told := l.r.cl.Window(), false
+	l.answer = func(p dgram) {
+		if h := p.header(); !told && h.Type == wire.TypeCR {
+			wire.SetHold(p.raw, wire.TryHold(h.Hold, 500*time.Microsecond))
+			told = true
+		}
+	}
+	l.run(400)
+	if now := l.r.cl.Window(); !told || before < 200 || now < before*9/10 {
+		t.Errorf("a window of %d, and %d before", now, before)
+	}
+	l.end()
 }
