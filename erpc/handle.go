@@ -146,7 +146,8 @@ func (r ReqHandle) RespondBytes(b []byte) error {
 }
 
 // respondWith is RespondBytes for b that is the library's from now on: a large one is sent from
-// where it lies, unless that is the request, which goes back, or a small part of what would be kept.
+// where it lies, unless that is the request, which goes back, or a small part of what would be
+// kept.
 func (r ReqHandle) respondWith(b []byte) error {
 	if r.job == nil || len(b) < minInPlace || len(b) > r.Rpc().cfg.MaxMessage || cap(b) > 2*len(b) ||
 		sys.Overlap(b, r.Data()) {

@@ -24,11 +24,11 @@ const shutdownGrace = 50 * time.Millisecond
 // loop a few milliseconds later. With Config.Workers all run in the pool.
 //
 // Handle and HandleBorrowed say whose memory request is. The response is the library's when Func
-// returns: one of 4 KiB and more is sent from where it lies, and must not change any more. The array
-// that it lies in is kept until the client has the response, and counts as the response does; one
-// whose capacity is more than twice its length is copied. It may be request itself, or part of it.
-// An error travels as ReqHandle.RespondError says: return an
-// *Error to give it a code and details. A panic becomes ErrPanic.
+// returns: one of 4 KiB and more is sent from where it lies, and must not change any more. The
+// array that it lies in is kept until the client has the response, and counts as the response does;
+// one whose capacity is more than twice its length is copied. It may be request itself, or part of
+// it. An error travels as ReqHandle.RespondError says: return an *Error to give it a code and
+// details. A panic becomes ErrPanic.
 //
 // The context has the client's deadline. It ends when Func returns, when the client gives the call
 // up, and when the session or the server ends. HandleFrom finds the request in it: the peer's

@@ -2,8 +2,8 @@ package session
 
 import "testing"
 
-// TestOutKeepsNoMemory: when its packets have left, an Out refers to no message any more: the memory
-// may be a caller's.
+// TestOutKeepsNoMemory: when its packets have left, an Out refers to no message any more: the
+// memory may be a caller's.
 func TestOutKeepsNoMemory(t *testing.T) {
 	ends, _ := linked(2, 1400, false)
 	o := NewOut(4, false)
