@@ -6,7 +6,10 @@ import "github.com/userspace-rpc/erpc/internal/invariants"
 // Only the headers are memory of the pool, so a large message need not be copied into it to be
 // sent. The caller owns the buffer until Free, which leaves data alone, and keeps data as it is
 // until then. All else is as of Alloc: MaxSize is len(data). Errors match ErrTooLarge, ErrNoMemory
-// or ErrClosed. Data is not registered, whatever the Config says, and Key is 0.
+// or ErrClosed.
+//
+// In a pool whose memory has keys the buffer is one of Alloc, with a copy of data: transports send
+// registered memory as it is, and would have to copy other memory themselves.
 func (p *Pool) Wrap(data []byte) (*Buffer, error) {
 	if p.cfg.Shared {
 		p.mu.Lock()
@@ -19,7 +22,15 @@ func (p *Pool) Wrap(data []byte) (*Buffer, error) {
 	if err != nil {
 		return nil, err
 	}
-	return p.wrap(data, heads), nil
+	if heads.key == 0 {
+		return p.wrap(data, heads), nil
+	}
+	p.free(heads)
+	b, err := p.alloc(len(data))
+	if err == nil {
+		copy(b.Bytes(), data)
+	}
+	return b, err
 }
 
 // Into is Wrap for a message that is received into data, and so needs no headers: it has none, and

@@ -99,3 +99,17 @@ func TestWrapAgain(t *testing.T) {
 	}
 	closePool(t, p)
 }
+
+// TestWrapRegistered: a message that is sent from memory with a key is copied there.
+func TestWrapRegistered(t *testing.T) {
+	reg := &registry{t: t, live: map[uint32][]byte{}}
+	p := newPool(t, Config{Register: reg.register, Unregister: reg.unregister})
+	data := bytes.Repeat([]byte{5}, 10_000)
+	b, err := p.Wrap(data)
+	if err != nil || b.Wrapped() || b.Key() == 0 || !bytes.Equal(b.Data(), data) ||
+		p.Stats().InUse != 1 {
+		t.Fatalf("%+v, %v", b, err)
+	}
+	b.Free()
+	closePool(t, p)
+}
