@@ -58,3 +58,23 @@ func TestWriteIn(t *testing.T) {
 		t.Error("a request in memory that is gone")
 	}
 }
+
+// TestNoRoomInRequest: a response is never received over the request, which may have to be sent
+// again; nor where there is little room.
+func TestNoRoomInRequest(t *testing.T) {
+	st := newStub(t, Config{})
+	b := make([]byte, 100_000)
+	for _, c := range []struct {
+		req, resp []byte
+		want      bool
+	}{
+		{b[:50_000], b[:0], false}, {b[:50_000], b[:49_999], false}, {b[:50_000], b[:50_000], true},
+		{nil, b[:0], true}, {b[:1], b[:100_000-minInPlace+1], false},
+	} {
+		k := &goCall{req: c.req, resp: c.resp}
+		if k.makeRoom(st.Rpc); (k.into != nil) != c.want {
+			t.Errorf("%d bytes of request, room behind %d: %v", len(c.req), len(c.resp), k.into != nil)
+		}
+		k.leaveRoom()
+	}
+}

@@ -4,7 +4,7 @@ import "github.com/userspace-rpc/erpc/wire"
 
 // trains brings the packets of a batch into an order in which many leave at once: a transport sends
 // a run of packets of one size to one peer as a train. Messages of one packet come first: a train
-// takes tens of microseconds to leave, and they are what somebody waits for. Then the full packets
+// takes tens of microseconds to leave, and callers wait for small messages. Then the full packets
 // for each peer, and behind them what is no message and has none beside it: returns (CR, RFR), each
 // of which would end a train, and ends of large messages.
 //

@@ -7,8 +7,8 @@ import (
 	"github.com/userspace-rpc/erpc/internal/monotime"
 )
 
-// pathEstimate is what a session knows of its path that wants more packets in flight than it has at
-// first; see the package comment.
+// pathEstimate holds what a session has measured of its path. A session has one once it lacked
+// credits; see the package comment.
 //
 // A round is the time from an answer to the first answer to a packet that was sent after it. In a
 // round that lacked credits a window's worth of packets was answered, and the round's length is
@@ -56,8 +56,8 @@ const (
 	queueShare = 16
 	// waryRounds is for how many rounds a window does not grow after a loss.
 	waryRounds = 32
-	// kept is what is left of a window after a loss, and of the known rates after a round that has
-	// met a long queue (CUBIC, RFC 9438, section 4.6).
+	// kept is the share of a window that a loss leaves, and of the known rates that a long queue
+	// leaves (CUBIC, RFC 9438, section 4.6).
 	kept = 0.7
 	// windowRest is for how long the path is known that nothing was asked of.
 	windowRest = time.Second
@@ -129,8 +129,8 @@ func (c *Client) endRound(now monotime.Time) {
 	}
 }
 
-// learnRate takes how many packets were answered in a round, and what it took. Fill is what a round
-// may take in which the path is full and has no queue to speak of.
+// learnRate takes the number of packets that a round has answered, and its time. A round that fills
+// the path without a queue takes at most the time fill.
 func (c *Client) learnRate(answered int, took, fill time.Duration) {
 	p, size := c.path, int(c.window)
 	if p.rounds++; p.rounds == rateRounds {

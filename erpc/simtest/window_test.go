@@ -69,7 +69,7 @@ func wideLink(d time.Duration) sim.Config {
 }
 
 // TestLongPath: a session fills a path of 10 Gbit/s and 1 ms each way, on which 128 credits make
-// 0.67 Gbit/s, and loses nothing. 9.4 Gbit/s are what headers leave.
+// 0.67 Gbit/s, and loses nothing. Headers leave 9.4 Gbit/s.
 func TestLongPath(t *testing.T) {
 	for _, alg := range controls {
 		for _, d := range []time.Duration{time.Millisecond / 2, time.Millisecond} {
