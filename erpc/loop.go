@@ -116,8 +116,8 @@ func (r *Rpc) pass() (int, error) {
 
 const (
 	// longGap is how long after the last look at the transport packets may have waited so long that
-	// it is worth asking: as long as a full queue of a switch.
-	longGap = 250 * time.Microsecond
+	// it is worth asking. Congestion controls take less for none.
+	longGap = 50 * time.Microsecond
 	// maxWaited bounds what packets can have waited, as the real-time clock has it, which may be set.
 	maxWaited = time.Second
 )

@@ -94,8 +94,9 @@
 // counts if packets lacked credits in it, and if the session was not at rest. Until a queue is met
 // the window grows to one and a half times what a round has answered. Then it is as much as the
 // path carries in the least time from a packet to its answer, a sixteenth more, and the time that
-// hosts may hold packets up. Hold times are not taken off: a host that says too much would shrink it. The
-// rate is the largest of 8 to 16 rounds, as BBR takes it (Cardwell et al., "BBR", ACM Queue 2016).
+// hosts may hold packets up. Hold times are not taken off: a host that says too much would shrink
+// it. The rate is the largest of 8 to 16 rounds, as BBR takes it (Cardwell et al., "BBR", ACM Queue
+// 2016).
 // That sixteenth is a queue so short that few switches notice, and shows if the path has become
 // faster. A round of more than twice that time has met a long queue: it takes three tenths off the
 // known rate.
