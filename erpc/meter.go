@@ -385,7 +385,7 @@ func (t *CallTrace) Wall(at Time) time.Time {
 }
 
 func (t *CallTrace) begin(now Time, s *Session, q *Request) {
-	called := t.Called
+	called := min(t.Called, now) // called may be later than the clock of a pass that had begun
 	*t = CallTrace{
 		Called: called, Enqueued: now, Type: q.Type, Peer: s.conn.End.Peer, Session: s.conn.End.Local,
 		Request: q.Req.Size(),

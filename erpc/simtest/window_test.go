@@ -59,8 +59,13 @@ func (c *cluster) end(all ...*stream) {
 	c.closeAll()
 }
 
-// controls are the congestion controls of the tests below.
-var controls = []erpc.CCAlgorithm{erpc.CCTimely, erpc.CCNone}
+// controls returns the congestion controls of the tests below.
+func controls() []erpc.CCAlgorithm {
+	if testing.Short() {
+		return []erpc.CCAlgorithm{erpc.CCTimely}
+	}
+	return []erpc.CCAlgorithm{erpc.CCTimely, erpc.CCNone}
+}
 
 // wideLink is a path of 10 Gbit/s whose packets take d each way. Its switch holds 100 kB a port.
 func wideLink(d time.Duration) sim.Config {
@@ -71,7 +76,7 @@ func wideLink(d time.Duration) sim.Config {
 // TestLongPath: a session fills a path of 10 Gbit/s and 1 ms each way, on which 128 credits make
 // 0.67 Gbit/s, and loses nothing. Headers leave 9.4 Gbit/s.
 func TestLongPath(t *testing.T) {
-	for _, alg := range controls {
+	for _, alg := range controls() {
 		for _, d := range []time.Duration{time.Millisecond / 2, time.Millisecond} {
 			for _, credits := range []int{0, 128} {
 				c, from, _ := pair(t, wideLink(d), erpc.Config{Credits: credits,
@@ -97,7 +102,7 @@ func TestLongPath(t *testing.T) {
 // TestShortPath: where a session fills its path with the credits that it has at first, fast or slow
 // link, it has no more, and does exactly what it does with as many that are fixed.
 func TestShortPath(t *testing.T) {
-	for _, alg := range controls {
+	for _, alg := range controls() {
 		for _, of := range []struct {
 			bits  int64
 			delay time.Duration
@@ -126,7 +131,10 @@ func TestShortPath(t *testing.T) {
 // TestWindowAtSwitch: of many senders to one, windows lose no more packets for each byte than fixed
 // credits do, by a quarter, and have no less goodput. As much comes about by chance.
 func TestWindowAtSwitch(t *testing.T) {
-	for _, alg := range controls {
+	if testing.Short() {
+		t.Skip("minutes under the race detector, and of one thread")
+	}
+	for _, alg := range controls() {
 		for _, us := range []time.Duration{50, 500, 1000} {
 			d := us * time.Microsecond
 			var lost, done [2]float64
@@ -165,7 +173,7 @@ func incast(t *testing.T, senders int, net sim.Config, cfg erpc.Config) (drops, 
 
 // TestPathFalls: the window falls with its path, to a tenth, and rises with it.
 func TestPathFalls(t *testing.T) {
-	for _, alg := range controls {
+	for _, alg := range controls() {
 		for _, buffer := range []int{0, 1 << 20} {
 			net := wideLink(time.Millisecond)
 			net.PortBuffer = buffer
