@@ -78,7 +78,9 @@ func (r *Rpc) pass() (int, error) {
 	switch {
 	case n == 0:
 		r.emptyAt = e.Now()
-	case gap >= longGap:
+	case gap < longGap:
+		r.bursts.inTime++
+	case r.bursts.oftenLate():
 		r.lookBack()
 	}
 	batch := r.txBatch
@@ -121,6 +123,20 @@ const (
 	// maxWaited bounds what packets can have waited, as the real-time clock has it, which may be set.
 	maxWaited = time.Second
 )
+
+// burstTimes counts bursts by whether the loop was away for longGap before them. Older ones count
+// less.
+type burstTimes struct{ inTime, late uint32 }
+
+// oftenLate counts a late burst, and returns whether such are so common that it is worth the cost of
+// stamps to know for how long their packets have waited: some, and one in eight.
+func (b *burstTimes) oftenLate() bool {
+	b.late++
+	if b.inTime+b.late >= 1024 {
+		b.inTime, b.late = b.inTime/2, b.late/2
+	}
+	return b.late >= 4 && b.late > b.inTime/8
+}
 
 // lookBack finds out for how long the packets of a burst have waited, if the transport knows: this
 // loop may have slept, and got no processor when they came, or have been busy with those before.

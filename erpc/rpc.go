@@ -65,9 +65,10 @@ type Rpc struct {
 	lastWork monotime.Time // when the loop last had something to do
 	polledAt monotime.Time // when the loop last looked for packets
 	emptyAt  monotime.Time // when it last found none
-	polling  bool          // it has not slept, or done anything else, since
-	idle     idle.Policy   // how the loop waits when it has nothing to do
-	procs    int64         // goroutines that can run at a time
+	bursts   burstTimes
+	polling  bool        // it has not slept, or done anything else, since
+	idle     idle.Policy // how the loop waits when it has nothing to do
+	procs    int64       // goroutines that can run at a time
 
 	quota     *cpuquota.Watch
 	throttled uint64 // its last count
