@@ -1,6 +1,8 @@
 package erpc_test
 
 import (
+	"errors"
+	"runtime"
 	"testing"
 
 	"github.com/userspace-rpc/erpc/erpc"
@@ -41,5 +43,38 @@ func TestLoopClosedQueue(t *testing.T) {
 				f.all("a call beside", f.calls(of(b), tEcho, 20, 5), 5, nil)
 			}
 		})
+	}
+}
+
+// TestLoopClosedStorm: callers whose calls come just when their Loop ends are told so.
+func TestLoopClosedStorm(t *testing.T) {
+	checkLeaks(t)
+	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(16)) // a caller stops anywhere
+	addr := newRig(t, erpc.Config{}).serve(t, "127.0.0.1:0")
+	for range 100 {
+		l, err := erpc.NewLoop(listen(t, "127.0.0.1:0"), erpc.Config{})
+		is(t, "loop", err, nil)
+		c, err := l.Dial(bg, addr)
+		is(t, "dial", err, nil)
+		begun, ended := make(chan bool, 64), make(chan error, 64)
+		for range cap(ended) {
+			go func() {
+				_, err := c.Call(bg, typeEcho, id(1))
+				begun <- true
+				for err == nil {
+					_, err = c.Call(bg, typeEcho, id(1))
+				}
+				ended <- err
+			}()
+		}
+		for range cap(begun) {
+			eventually(t, begun, "a first call")
+		}
+		is(t, "close", l.Close(), nil)
+		for range cap(ended) {
+			if err := eventually(t, ended, "a caller"); !errors.Is(err, erpc.ErrClosed) {
+				t.Fatal(err)
+			}
+		}
 	}
 }
