@@ -128,8 +128,8 @@ const (
 // less.
 type burstTimes struct{ inTime, late uint32 }
 
-// oftenLate counts a late burst, and returns whether such are so common that it is worth the cost of
-// stamps to know for how long their packets have waited: some, and one in eight.
+// oftenLate counts a late burst, and returns whether such are so common that it is worth the cost
+// of stamps to know for how long their packets have waited: some, and one in eight.
 func (b *burstTimes) oftenLate() bool {
 	b.late++
 	if b.inTime+b.late >= 1024 {
