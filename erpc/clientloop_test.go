@@ -91,10 +91,12 @@ func TestLoopDeadServer(t *testing.T) {
 	f.holds(8)
 	f.servers[0].die()
 	at := f.net.now
-	f.all("a call beside", f.calls(of(b), tEcho, 100, 20), 20, nil)
+	beside := f.calls(of(b), tEcho, 100, 20)
+	f.until("calls beside", func() bool { return len(f.servers[1].runs) == 20 })
 	if took := f.net.now.Sub(at); took > 20*time.Millisecond {
 		t.Errorf("calls to the other server took %v", took)
 	}
+	f.all("a call beside", beside, 20, nil)
 	lost := 0
 	for range 20 {
 		err := wait(f, dead, "a call to the dead server")

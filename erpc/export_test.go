@@ -110,6 +110,16 @@ func (c *Client) Stuck() bool { return c.rpc.stuckFor() > 0 }
 // Clients returns how many Clients a Loop has. It must sleep.
 func (l *Loop) Clients() int { return len(l.clients) }
 
+// Lookups returns the names that the Clients of a Loop look up. It must sleep.
+func (l *Loop) Lookups() (names []string) {
+	for _, c := range l.clients {
+		if c.redial.resolving {
+			names = append(names, c.text)
+		}
+	}
+	return names
+}
+
 // Sessions returns how many sessions a Loop has. It must sleep.
 func (l *Loop) Sessions() int { return l.rpc.Sessions() }
 

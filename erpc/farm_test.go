@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"runtime"
+	"slices"
 	"sync"
 	"testing"
 	"time"
@@ -221,6 +222,7 @@ func (f *farm) round() {
 	f.net.now = f.net.now.Add(f.tick)
 	f.end.resume <- struct{}{}
 	<-f.end.parked
+	f.lookups()
 	for _, s := range f.servers {
 		if s.rpc == nil || s.mute {
 			continue
@@ -233,6 +235,20 @@ func (f *farm) round() {
 		}
 		s.tasks = s.tasks[:0]
 	}
+}
+
+// lookups waits until those that take no time have come to the loop.
+func (f *farm) lookups() {
+	for f.loop.Posted() == 0 && slices.ContainsFunc(f.loop.Lookups(), f.end.quick) {
+		runtime.Gosched()
+	}
+}
+
+// quick reports whether a name's lookup takes no time.
+func (e *farmEnd) quick(name string) bool {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	return e.slow[name] == nil
 }
 
 // until makes rounds until cond holds.

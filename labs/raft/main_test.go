@@ -54,7 +54,7 @@ func TestLoad(t *testing.T) {
 		list = "erpc,erpc-loop-lease"
 	}
 	var out, progress bytes.Buffer
-	args := []string{"load", "-systems=" + list, "-keys=20", "-rounds=1", "-each=20ms", "-clients=4",
+	args := []string{"load", "-systems=" + list, "-keys=20", "-rounds=1", "-each=100ms", "-clients=4",
 		"-endpoints=2",
 		"-memory=" + t.TempDir(), "-durable=" + t.TempDir(), "-json"}
 	if err := run(t.Context(), args, &out, &progress); err != nil {
