@@ -20,6 +20,23 @@
 //	TypeEcho    gives back what it got: the plain RPC to compare with
 //	TypeMembers the addresses of all members, see Members
 //
+// # Who speaks for a member
+//
+// Anybody may send requests. Those of TypeRaft and TypeSnap count only in a session that is a
+// member's, by [Trust]: of the peers' role where packets are secure, else from the address that the
+// member has in the log. A session is asked about once, with the first message of each sender in it.
+// Sessions that this side dialled lead to a member's address.
+//
+//	member    an id of the log's membership, and its address there
+//	guest     an address that other members call a member's, and this replica's log does not yet:
+//	          it may lead already while this replica lags behind
+//	stranger  all else. It is refused, and changes nothing that outlives its request
+//
+// A replica without any members, one that waits to be added, takes guests from everywhere.
+//
+// That this replica's log is not the one that others know, it believes only in an answer of a member
+// that it has asked itself. A request that says so makes it ask.
+//
 // Requests of TypeRaft and TypeSnap, and their answers, begin with a header of 40 bytes:
 //
 //	0 verdict u64 · 8 cluster · 16 from · 24 to · 32 the sender's log identity

@@ -32,6 +32,7 @@ var (
 	ErrCluster    = errors.New("node: wrong cluster id")
 	ErrReplica    = errors.New("node: message for another replica")
 	ErrBadMessage = errors.New("node: malformed message")
+	ErrStranger   = errors.New("node: the sender is no member")
 )
 
 // Config configures a Node.
@@ -41,6 +42,8 @@ type Config struct {
 	Log uint64
 	// Peers are the identities of other replicas' logs that the disk knows, by replica.
 	Peers map[uint64]uint64
+	// Trust says whose sessions are members'. Default: by their addresses.
+	Trust Trust
 	// Start is the state that the replica begins with.
 	Start replica.Start
 	// Disk makes the log durable; nil: in memory only.
@@ -95,6 +98,7 @@ type Node struct {
 	rep     *replica.Replica
 	peers   map[uint64]*peer
 	known   identities
+	guests  guests
 	touched []*peer // with something to send or to answer
 	parser  replica.Parser
 	waiting slots // requests that wait for Host.Answer, by tag

@@ -18,6 +18,9 @@ type peer struct {
 	id    uint64
 	addr  string
 	sess  *erpc.Session
+	in    *erpc.Session    // the last one in which it sent requests, and was trusted to
+	out   *erpc.Session    // the last one of sess that was trusted
+	asked bool             // whether it knows this replica's log, and has not answered yet
 	log   uint64           // its log's identity, 0 before it is known
 	open  []erpc.ReqHandle // its requests that are not answered yet
 	old   int              // of them, how many were open at the last tick
@@ -41,9 +44,11 @@ const (
 	foreignLog
 	malformed
 	notYet // the sender's log is new, and the disk does not know it yet
+	stranger
 )
 
-var verdicts = []error{nil, ErrCluster, ErrReplica, ErrForeignLog, ErrBadMessage, errNotYet}
+var verdicts = []error{nil, ErrCluster, ErrReplica, ErrForeignLog, ErrBadMessage, errNotYet,
+	ErrStranger}
 
 var errNotYet = errors.New("node: the sender is not known on the disk yet")
 
@@ -55,8 +60,8 @@ func (n *Node) appendHeader(b []byte, verdict, to uint64) []byte {
 	return binary.LittleEndian.AppendUint64(b, n.cfg.Log)
 }
 
-// check reads a header and finds its sender.
-func (n *Node) check(b []byte) (p *peer, body []byte, verdict uint64) {
+// check reads a header that came in a session and finds its sender.
+func (n *Node) check(s *erpc.Session, b []byte) (p *peer, body []byte, verdict uint64) {
 	if len(b) < headerSize {
 		return nil, nil, malformed
 	}
@@ -68,9 +73,11 @@ func (n *Node) check(b []byte) (p *peer, body []byte, verdict uint64) {
 	case field(3) != n.cfg.ID || from == n.cfg.ID || from == 0:
 		return nil, nil, wrongReplica
 	}
-	p = n.peer(from)
-	if p == nil {
-		return nil, nil, wrongReplica
+	p = n.peers[from]
+	if p == nil || s != p.in && s != p.out {
+		if p = n.admit(from, s); p == nil {
+			return nil, nil, stranger
+		}
 	}
 	if p.log == 0 {
 		p.log = n.known.durable[from]
@@ -114,11 +121,11 @@ func (p *peer) touch() {
 
 // onRaft handles messages of a peer.
 func (n *Node) onRaft(req erpc.ReqHandle) {
-	if b := req.Data(); len(b) >= headerSize && binary.LittleEndian.Uint64(b) == foreignLog &&
-		binary.LittleEndian.Uint64(b[24:]) == n.cfg.ID {
-		n.refused(b)
+	b := req.Data()
+	if len(b) >= headerSize && binary.LittleEndian.Uint64(b) == foreignLog {
+		n.ask(binary.LittleEndian.Uint64(b[16:]))
 	}
-	p, body, verdict := n.check(req.Data())
+	p, body, verdict := n.check(req.Session(), b)
 	if verdict != taken {
 		n.refuse(req, verdict)
 		return
@@ -316,7 +323,7 @@ func (p *peer) onDone(c erpc.Completion) {
 		n.work()
 		return
 	}
-	from, body, verdict := n.check(c.Resp.Data())
+	from, body, verdict := n.check(c.Session, c.Resp.Data())
 	if verdict == taken && from == p {
 		if len(body) > 0 {
 			if err := n.step(p, body); err == nil {
@@ -324,7 +331,7 @@ func (p *peer) onDone(c erpc.Completion) {
 			}
 		}
 	} else {
-		n.refused(c.Resp.Data())
+		p.refused(c.Session, c.Resp.Data())
 	}
 	c.Resp.Free()
 	if verdict == foreignLog {
@@ -357,12 +364,41 @@ func (p *peer) reject() {
 	}
 }
 
-// refused takes a peer's refusal. Only one of them means that this replica must not go on.
-func (n *Node) refused(b []byte) {
-	if len(b) < headerSize || binary.LittleEndian.Uint64(b[8:]) != n.cfg.Cluster {
-		return // what it says is of another cluster
+// refused takes a member's refusal, an answer in a session that this side has dialled. Only one of
+// them means that this replica must not go on.
+func (p *peer) refused(s *erpc.Session, b []byte) {
+	n := p.n
+	if len(b) < headerSize || binary.LittleEndian.Uint64(b) != foreignLog ||
+		binary.LittleEndian.Uint64(b[8:]) != n.cfg.Cluster ||
+		binary.LittleEndian.Uint64(b[16:]) != p.id || n.admit(p.id, s) != p {
+		return // what it says is of another cluster, or a stranger's word
 	}
-	if binary.LittleEndian.Uint64(b) == foreignLog {
-		n.fail(ErrForeignLog)
+	n.fail(ErrForeignLog)
+}
+
+// ask has a member say whether it knows this replica's log: somebody says that it does not. One
+// question to each is under way at a time.
+func (n *Node) ask(id uint64) {
+	if _, member := n.rep.Member(id); !member || id == n.cfg.ID {
+		return
 	}
+	p := n.peer(id)
+	s := p.session()
+	if p.asked || s == nil {
+		return
+	}
+	req, err := n.rpc.Alloc(headerSize)
+	if err != nil {
+		return
+	}
+	n.moved = true
+	n.appendHeader(req.Data()[:0], taken, id)
+	_, err = n.rpc.EnqueueRequest(s, erpc.Request{Type: TypeRaft, Req: req,
+		Timeout: n.cfg.ElectionTimeout(),
+		Done:    func(c erpc.Completion) { p.asked = false; p.done(c) }})
+	if err != nil {
+		req.Free()
+		return
+	}
+	p.asked = true
 }

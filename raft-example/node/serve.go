@@ -69,7 +69,8 @@ func (n *Node) onStatus(req erpc.ReqHandle) {
 		Cluster uint64 `json:"cluster"`
 		replica.Status
 		SyncTime float64 `json:"sync_ms,omitempty"`
-	}{n.cfg.Cluster, s, took.Seconds() * 1e3})
+		Trust    string  `json:"trust"`
+	}{n.cfg.Cluster, s, took.Seconds() * 1e3, n.cfg.Trust.String()})
 	if err != nil {
 		_ = req.RespondError(err)
 		return

@@ -115,7 +115,7 @@ func (p *peer) pieceDone(t *transfer, c erpc.Completion) {
 	t.out--
 	verdict := uint64(malformed)
 	if c.Err == nil {
-		_, _, verdict = n.check(c.Resp.Data())
+		_, _, verdict = n.check(c.Session, c.Resp.Data())
 		if verdict == taken {
 			verdict = binary.LittleEndian.Uint64(c.Resp.Data())
 		}
@@ -138,7 +138,7 @@ func (p *peer) pieceDone(t *transfer, c erpc.Completion) {
 
 // onSnap takes a piece of a snapshot; with the last one, the message goes to the replica.
 func (n *Node) onSnap(req erpc.ReqHandle) {
-	p, _, verdict := n.check(req.Data())
+	p, _, verdict := n.check(req.Session(), req.Data())
 	if verdict == taken {
 		verdict = n.takePiece(p, req.Data())
 	}

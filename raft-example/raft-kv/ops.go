@@ -148,6 +148,7 @@ func (c *casCmd) Run(e *cli.Env) error {
 type report struct {
 	Cluster uint64 `json:"cluster"`
 	Addr    string `json:"addr"`
+	Trust   string `json:"trust,omitempty"` // by what it knows members
 	replica.Status
 }
 
@@ -185,6 +186,13 @@ func statusText(list []report) string {
 			s.Applied, s.First, s.Last, s.Keys, s.Durable, memberText(s.Members))
 	}
 	_ = w.Flush() // a Builder takes all
+	said := map[string]bool{"": true}
+	for _, s := range list {
+		if !said[s.Trust] {
+			fmt.Fprintf(&text, "members are known %s\n", s.Trust)
+		}
+		said[s.Trust] = true
+	}
 	return cli.Visible(text.String())
 }
 

@@ -206,6 +206,14 @@ func openKeyLog() (io.Writer, error) {
 	return file, nil
 }
 
+// Leaf returns the own certificate as it was loaded first, nil without one.
+func (f *Flags) Leaf() *x509.Certificate {
+	if f.keys == nil || f.keys.tls == nil || len(f.keys.tls.Certificates) == 0 {
+		return nil
+	}
+	return f.keys.tls.Certificates[0].Leaf
+}
+
 // Args are the flags as another process of this command gets them.
 func (f *Flags) Args() (args []string) {
 	for _, o := range []struct{ name, value string }{
