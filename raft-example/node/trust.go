@@ -13,6 +13,9 @@ type Trust struct {
 	// Certificates are patterns of package path: one must match a DNS name, an IP address or the
 	// SPIFFE ID in the certificate of a peer. The Rpcs' Config.TLS must demand certificates.
 	Certificates []string
+	// Key reports whether a shared key is one that members have and clients have not. Name is that
+	// of erpc.ConnectionState.Key.
+	Key func(name string) bool
 	// Anywhere takes messages from any address: members are behind NAT or a proxy.
 	Anywhere bool
 }
@@ -22,6 +25,8 @@ func (t *Trust) String() string {
 	switch {
 	case len(t.Certificates) > 0:
 		return "by the names in their certificates"
+	case t.Key != nil:
+		return "by their shared key"
 	case t.Anywhere:
 		return "from anywhere: any client may speak for a member"
 	}
@@ -29,11 +34,17 @@ func (t *Trust) String() string {
 }
 
 // ByRole reports whether peers have a role of their own, which clients do not.
-func (t *Trust) ByRole() bool { return len(t.Certificates) > 0 }
+func (t *Trust) ByRole() bool { return len(t.Certificates) > 0 || t.Key != nil }
 
 // Holds reports whether a peer has the peers' role. State is nil if its packets are plain.
 func (t *Trust) Holds(state *erpc.ConnectionState) bool {
-	if state == nil || state.Certificate() == nil {
+	if state == nil {
+		return false
+	}
+	if t.Key != nil && state.PSK {
+		return t.Key(state.Key)
+	}
+	if state.Certificate() == nil {
 		return false
 	}
 	cert := state.Certificate()

@@ -2,18 +2,25 @@ package main
 
 import (
 	"context"
+	"crypto/x509"
 	"encoding/binary"
+	"encoding/pem"
 	"errors"
 	"math/rand/v2"
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/userspace-rpc/erpc/erpc"
+	"github.com/userspace-rpc/erpc/kit/cli"
+	"github.com/userspace-rpc/erpc/kit/cli/secure"
 	"github.com/userspace-rpc/erpc/raft-example/client"
 	"github.com/userspace-rpc/erpc/raft-example/kv"
 	"github.com/userspace-rpc/erpc/raft-example/node"
 	"github.com/userspace-rpc/erpc/raft-example/replica"
+	"github.com/userspace-rpc/erpc/security/sectest"
 	pb "go.etcd.io/raft/v3/raftpb"
 	"google.golang.org/protobuf/proto"
 )
@@ -171,6 +178,67 @@ func withstand(t *testing.T, f *fleet, net netFlags) {
 	}
 	if v, _, err := c.Get(ctx, "k"); err != nil || string(v) != "after" {
 		t.Errorf("%q, %v", v, err)
+	}
+}
+
+// writeFile makes a file in a new folder.
+func writeFile(t *testing.T, text string) string {
+	t.Helper()
+	name := filepath.Join(t.TempDir(), "file")
+	if err := os.WriteFile(name, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return name
+}
+
+// certified returns the flags of a certificate with this SPIFFE ID.
+func certified(t *testing.T, ca *sectest.CA, id string) secure.Flags {
+	t.Helper()
+	cert := ca.Issue("127.0.0.1", id, time.Now().AddDate(1, 0, 0))
+	key, err := x509.MarshalPKCS8PrivateKey(cert.PrivateKey)
+	if err != nil {
+		t.Fatal(err)
+	}
+	file := func(kind string, der []byte) string {
+		return writeFile(t, string(pem.EncodeToMemory(&pem.Block{Type: kind, Bytes: der})))
+	}
+	return secure.Flags{TLSCert: file("CERTIFICATE", cert.Certificate[0]),
+		TLSKey: file("PRIVATE KEY", key), TLSCA: writeFile(t, ca.PEM())}
+}
+
+// TestStrangersWithKeys: clients with a certificate or key of their own speak for no member; and a
+// member that others would take for a client does not start.
+func TestStrangersWithKeys(t *testing.T) {
+	ca := sectest.NewCA("ours")
+	const old, peers = "11111111111111111111111111111111\n", "22222222222222222222222222222222\n"
+	for name, c := range map[string]struct {
+		member, client secure.Flags
+		roles          roleFlags
+	}{
+		"TLS": {certified(t, ca, "spiffe://store/member/1"), certified(t, ca, "spiffe://store/reader/1"),
+			roleFlags{PeerName: []string{"spiffe://store/member/*"}}},
+		"PSK": {secure.Flags{PSKFile: writeFile(t, old)}, secure.Flags{PSKFile: writeFile(t, old)},
+			roleFlags{PeerPSKFile: writeFile(t, peers)}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			addrs, err := freeAddrs(3)
+			if err != nil {
+				t.Fatal(err)
+			}
+			f, err := newFleet(netFlags{Transport: "udp", Cluster: 5, Flags: c.member}, 3, "", testTick,
+				addrs)
+			if err != nil {
+				t.Fatal(err)
+			}
+			f.roles = c.roles
+			withstand(t, f, netFlags{Transport: "udp", Cluster: 5, Flags: c.client})
+		})
+	}
+	wrong := certified(t, ca, "spiffe://store/reader/1")
+	status, _, errOut := runCommand(t, append([]string{"server", "--id=1", "--join",
+		"--addr=127.0.0.1:0", "--peer-name=spiffe://store/member/*"}, wrong.Args()...)...)
+	if status != cli.Usage || !strings.Contains(errOut, "would refuse this one") {
+		t.Errorf("a member with a client's certificate: %d, %s", status, errOut)
 	}
 }
 
