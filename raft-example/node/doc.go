@@ -19,6 +19,7 @@
 //	TypeAdmin   a change of membership or of the leader
 //	TypeEcho    gives back what it got: the plain RPC to compare with
 //	TypeMembers the addresses of all members, see Members
+//	TypeHello   what a member says of itself, see Hello
 //
 // # Who speaks for a member
 //
@@ -37,7 +38,13 @@
 // That this replica's log is not the one that others know, it believes only in an answer of a member
 // that it has asked itself. A request that says so makes it ask.
 //
-// Requests of TypeRaft and TypeSnap, and their answers, begin with a header of 40 bytes:
+// # Members that go together
+//
+// A member says [Hello] first in each session that it opens: formats, tick, lease and role. One that
+// does not go with this one is refused by name on both sides, told once in the log and shown in the
+// status; nothing of it counts. One that says nothing, of commit 4085675, is of format 0.
+//
+// Requests of TypeRaft, TypeSnap and TypeHello, and their answers, begin with a header of 40 bytes:
 //
 //	0 verdict u64 · 8 cluster · 16 from · 24 to · 32 the sender's log identity
 package node

@@ -37,6 +37,12 @@ func startGroup(t *testing.T, n int) *group { return startTrusting(t, n, node.Tr
 // startTrusting likewise, with what they trust.
 func startTrusting(t *testing.T, n int, trust node.Trust) *group {
 	t.Helper()
+	return startChanged(t, n, func(cfg *node.Config) { cfg.Trust = trust })
+}
+
+// startChanged likewise, with changes to their configurations.
+func startChanged(t *testing.T, n int, change func(cfg *node.Config)) *group {
+	t.Helper()
 	g := &group{t: t, ended: make(chan error, n)}
 	var conns []*udp.Conn
 	members := map[uint64]string{}
@@ -51,7 +57,8 @@ func startTrusting(t *testing.T, n int, trust node.Trust) *group {
 	}
 	for i := range n {
 		cfg := node.Config{Config: replica.Config{Cluster: testCluster, ID: uint64(i + 1)},
-			Log: uint64(100 + i), Start: replica.Boot(members), Trust: trust}
+			Log: uint64(100 + i), Start: replica.Boot(members)}
+		change(&cfg)
 		x, err := erpc.NewNexus(node.ErpcConfig(erpc.Config{Wait: erpc.WaitSleep, NoHugepages: true},
 			cfg.ElectionTimeout()))
 		if err != nil {

@@ -5,6 +5,7 @@ import (
 	"encoding/binary"
 	"errors"
 	"log/slog"
+	"time"
 
 	"github.com/userspace-rpc/erpc/erpc"
 	"github.com/userspace-rpc/erpc/kit/monotime"
@@ -14,13 +15,19 @@ import (
 
 // peer is another replica, as this one talks to it.
 type peer struct {
-	n     *Node
-	id    uint64
-	addr  string
-	sess  *erpc.Session
-	in    *erpc.Session    // the last one in which it sent requests, and was trusted to
-	out   *erpc.Session    // the last one of sess that was trusted
+	n                   *Node
+	id                  uint64
+	addr                string
+	sess                *erpc.Session
+	in                  *erpc.Session // the last one in which it sent requests, and was trusted to
+	out                 *erpc.Session // the last one of sess that was trusted
+	greeting, announces bool          // it was not answered yet; says is the peer's own
+
 	asked bool             // whether it knows this replica's log, and has not answered yet
+	said  *erpc.Session    // in that it has said hello last
+	met   *erpc.Session    // of sess, in that it has answered this one's
+	says  *Hello           // its last one; nil: none
+	other error            // why it does not suit
 	log   uint64           // its log's identity, 0 before it is known
 	open  []erpc.ReqHandle // its requests that are not answered yet
 	old   int              // of them, how many were open at the last tick
@@ -45,10 +52,14 @@ const (
 	malformed
 	notYet // the sender's log is new, and the disk does not know it yet
 	stranger
+	unsaid // the sender is to say hello first
+	otherFormat
+	otherLease
+	otherRole
 )
 
-var verdicts = []error{nil, ErrCluster, ErrReplica, ErrForeignLog, ErrBadMessage, errNotYet,
-	ErrStranger}
+var verdicts = [...]error{nil, ErrCluster, ErrReplica, ErrForeignLog, ErrBadMessage, errNotYet,
+	ErrStranger, errUnsaid, ErrFormat, ErrLease, ErrRole}
 
 var errNotYet = errors.New("node: the sender is not known on the disk yet")
 
@@ -83,7 +94,7 @@ func (n *Node) check(s *erpc.Session, b []byte) (p *peer, body []byte, verdict u
 		p.log = n.known.durable[from]
 	}
 	if p.log == 0 && n.cfg.Disk != nil {
-		return nil, nil, n.learn(from, log)
+		return p, nil, n.learn(from, log)
 	}
 	if p.log == 0 {
 		p.log = log
@@ -92,6 +103,15 @@ func (n *Node) check(s *erpc.Session, b []byte) (p *peer, body []byte, verdict u
 		return nil, nil, foreignLog
 	}
 	return p, b[headerSize:], taken
+}
+
+// checkRequest is check of a request, which counts if its sender suits.
+func (n *Node) checkRequest(s *erpc.Session, b []byte) (p *peer, body []byte, verdict uint64) {
+	p, body, verdict = n.check(s, b)
+	if verdict == taken {
+		verdict = n.heard(p, s, b[1]&(saysHello>>8) != 0)
+	}
+	return p, body, verdict
 }
 
 // maxStrangers bounds the peers that are no members (yet): one that joins hears from
@@ -125,7 +145,7 @@ func (n *Node) onRaft(req erpc.ReqHandle) {
 	if len(b) >= headerSize && binary.LittleEndian.Uint64(b) == foreignLog {
 		n.ask(binary.LittleEndian.Uint64(b[16:]))
 	}
-	p, body, verdict := n.check(req.Session(), b)
+	p, body, verdict := n.checkRequest(req.Session(), b)
 	if verdict != taken {
 		n.refuse(req, verdict)
 		return
@@ -171,11 +191,17 @@ func (n *Node) take(m *pb.Message) {
 	n.rep.Step(m)
 }
 
+// refusalsEvery is how often refusals for one reason are told.
+const refusalsEvery = 10 * time.Second
+
 func (n *Node) refuse(req erpc.ReqHandle, verdict uint64) {
 	n.moved = true
 	level := slog.LevelWarn
-	if verdict == notYet {
-		level = slog.LevelDebug
+	now := n.cfg.Clock()
+	if often := now < n.refusals[verdict]; often || verdict == notYet || verdict >= unsaid {
+		level = slog.LevelDebug // who sends much does not fill the log; mismatches are told by meet
+	} else {
+		n.refusals[verdict] = now.Add(refusalsEvery)
 	}
 	n.cfg.Logger.Log(context.Background(), level, "peer refused", "replica", n.cfg.ID,
 		"reason", verdicts[verdict], "from", req.Peer().String())
@@ -282,7 +308,8 @@ func (p *peer) session() *erpc.Session {
 			p.n.cfg.Logger.Warn("peer not reachable", "peer", p.id, "addr", addr, "error", err)
 			return nil
 		}
-		p.sess, p.addr = s, addr
+		p.sess, p.addr, p.greeting = s, addr, false
+		p.greet()
 	}
 	return p.sess
 }
@@ -295,7 +322,7 @@ func (p *peer) request() {
 		n.rep.Unreachable(p.id)
 		return
 	}
-	if _, queued := s.Pending(); queued >= maxQueued {
+	if _, queued := s.Pending(); queued >= maxQueued || p.mute(s) {
 		n.rep.Unreachable(p.id)
 		return
 	}
@@ -304,7 +331,7 @@ func (p *peer) request() {
 		n.rep.Unreachable(p.id)
 		return
 	}
-	n.appendHeader(req.Data()[:0], taken, p.id)
+	n.appendHeader(req.Data()[:0], taken|saysHello, p.id)
 	copy(req.Data()[headerSize:], p.buf)
 	_, err = n.rpc.EnqueueRequest(s, erpc.Request{Type: TypeRaft, Req: req, Done: p.done,
 		Timeout: 2 * n.cfg.ElectionTimeout()})
@@ -332,6 +359,9 @@ func (p *peer) onDone(c erpc.Completion) {
 		}
 	} else {
 		p.refused(c.Session, c.Resp.Data())
+	}
+	if len(c.Resp.Data()) >= headerSize && binary.LittleEndian.Uint64(c.Resp.Data()) == unsaid {
+		p.greet()
 	}
 	c.Resp.Free()
 	if verdict == foreignLog {
@@ -392,7 +422,7 @@ func (n *Node) ask(id uint64) {
 		return
 	}
 	n.moved = true
-	n.appendHeader(req.Data()[:0], taken, id)
+	n.appendHeader(req.Data()[:0], taken|saysHello, id)
 	_, err = n.rpc.EnqueueRequest(s, erpc.Request{Type: TypeRaft, Req: req,
 		Timeout: n.cfg.ElectionTimeout(),
 		Done:    func(c erpc.Completion) { p.asked = false; p.done(c) }})

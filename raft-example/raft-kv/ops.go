@@ -150,6 +150,7 @@ type report struct {
 	Addr    string `json:"addr"`
 	Trust   string `json:"trust,omitempty"` // by what it knows members
 	replica.Status
+	Peers []node.Companion `json:"peers,omitempty"`
 }
 
 type statusCmd struct{ clientFlags }
@@ -192,6 +193,13 @@ func statusText(list []report) string {
 			fmt.Fprintf(&text, "members are known %s\n", s.Trust)
 		}
 		said[s.Trust] = true
+	}
+	for _, s := range list {
+		for _, p := range s.Peers {
+			if p.Err != "" {
+				fmt.Fprintf(&text, "replica %d takes nothing of %d: %s\n", s.ID, p.ID, p.Err)
+			}
+		}
 	}
 	return cli.Visible(text.String())
 }
