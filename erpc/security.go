@@ -23,6 +23,9 @@ type ConnectionState struct {
 	TLS *tls.ConnectionState
 	// PSK says that the peer has a shared key.
 	PSK bool
+	// Key is the name of the shared key, security.PSKName of it, "" without one: where several are
+	// taken it says whose key the peer has.
+	Key string
 	// UID is the user of a peer over shared memory, with Config.TrustLocal; -1 for all others. It is
 	// this process's own: the kernel lets no other one but root connect.
 	UID int

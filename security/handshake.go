@@ -129,6 +129,15 @@ func (h *Handshake) Step(in []byte) (out []byte, err error) {
 // PSK reports whether the handshake is by a shared key.
 func (h *Handshake) PSK() bool { return h.psk != nil }
 
+// KeyName returns the name of the shared key that the handshake is by, "" for TLS: see PSKName. Both
+// sides have proved that they have the key when the handshake is done.
+func (h *Handshake) KeyName() string {
+	if h.psk == nil {
+		return ""
+	}
+	return h.psk.name
+}
+
 // Whole returns how many bytes at the beginning of a peer's stream are whole messages, which Step
 // can use; the rest is better kept outside until there is more. An error says that there never will
 // be. PSK says that the handshake is by a shared key.

@@ -72,6 +72,7 @@ type pskHandshake struct {
 	turn   int    // of the message that comes next
 	log    []byte // all messages so far
 	key    Secret // of the handshake
+	name   string // of the shared key that it is by, see PSKName
 	theirs []byte
 }
 
@@ -95,6 +96,10 @@ func NewPSK(keys [][]byte, random io.Reader, client bool, o Opening) *Handshake 
 	return h
 }
 
+// PSKName returns the name of a shared key, by which handshakes name it in the clear, as 16
+// hexadecimal digits. Nothing else follows from it.
+func PSKName(key []byte) string { return hex.EncodeToString(pskName(key)) }
+
 // pskName returns the name of a key: nothing follows from it.
 func pskName(key []byte) []byte {
 	s := extract(key, []byte("erpc3 name"))
@@ -105,7 +110,7 @@ func (p *pskHandshake) step(h *Handshake) error {
 	if !h.begun {
 		h.begun = true
 		if h.client {
-			p.key = extract(p.keys[0], []byte("erpc3 psk"))
+			p.key, p.name = extract(p.keys[0], []byte("erpc3 psk")), PSKName(p.keys[0])
 			msg, err := p.start(pskName(p.keys[0]))
 			if err != nil {
 				return err
@@ -207,6 +212,7 @@ func (p *pskHandshake) hello(h *Handshake, msg []byte) error {
 	for _, key := range p.keys {
 		if bytes.Equal(pskName(key), msg[2+randomSize:][:nameSize]) {
 			p.key, found = extract(key, []byte("erpc3 psk")), true
+			p.name = PSKName(key)
 		}
 	}
 	if !found {

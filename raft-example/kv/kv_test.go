@@ -291,3 +291,27 @@ func TestSnapshot(t *testing.T) {
 		}
 	}
 }
+
+// TestEntryError: an entry that is not applied is described by its format, operation and size.
+func TestEntryError(t *testing.T) {
+	b := (&Command{Op: Put, Session: 1, Seq: 1, Key: key(t, "k")}).Append(nil)
+	b[5] = 200
+	if a := NewStore().Apply(9, b); a.Status != Malformed {
+		t.Errorf("it is applied: %v", a.Status)
+	}
+	for _, c := range []struct {
+		data []byte
+		want EntryError
+	}{
+		{b, EntryError{9, 200, Put, len(b), ErrMalformed}},
+		{b[:cmdHeader], EntryError{9, 200, Put, cmdHeader, ErrMalformed}},
+		{b[:cmdHeader-1], EntryError{9, 0, 0, cmdHeader - 1, ErrMalformed}},
+		{append([]byte{byte(Put), 0, MaxKey + 1}, b[3:]...),
+			EntryError{9, 200, Put, len(b), ErrTooLarge}},
+		{(&Command{Op: Get, Key: key(t, "k")}).Append(nil), EntryError{9, 0, Get, 33, ErrMalformed}},
+	} {
+		if got := NewEntryError(9, c.data); *got != c.want || !errors.Is(got, c.want.Err) {
+			t.Errorf("%x: %+v, want %+v", c.data, *got, c.want)
+		}
+	}
+}

@@ -71,8 +71,9 @@ func (s *Store) find(k *Key) (it *item, found bool) {
 	return s.shards[h%numShards].find(k, h)
 }
 
-// Apply applies the log entry at index with these bytes, and returns the answer. Malformed
-// commands are ignored. The answer is the store's: it may be read until the next call.
+// Apply applies the log entry at index with these bytes, and returns the answer. An answer of
+// Malformed or TooLarge means that the entry is none of this program's formats and was not applied:
+// see EntryError. The answer is the store's: it may be read until the next call.
 func (s *Store) Apply(index uint64, data []byte) *Answer {
 	var c Command
 	if err := c.parse(data); err != nil {

@@ -23,6 +23,7 @@ const (
 	TypeAdmin   = 5
 	TypeEcho    = 6
 	TypeMembers = 7
+	TypeHello   = 8
 )
 
 // The errors that end a node; those of package replica do, too.
@@ -32,6 +33,7 @@ var (
 	ErrCluster    = errors.New("node: wrong cluster id")
 	ErrReplica    = errors.New("node: message for another replica")
 	ErrBadMessage = errors.New("node: malformed message")
+	ErrStranger   = errors.New("node: the sender is no member")
 )
 
 // Config configures a Node.
@@ -41,6 +43,11 @@ type Config struct {
 	Log uint64
 	// Peers are the identities of other replicas' logs that the disk knows, by replica.
 	Peers map[uint64]uint64
+	// Trust says whose sessions are members'. Default: by their addresses.
+	Trust Trust
+	// Formats are those of messages and entries that this member says it knows. Default: those of
+	// package kv; tests pass for later versions.
+	Formats Formats
 	// Start is the state that the replica begins with.
 	Start replica.Start
 	// Disk makes the log durable; nil: in memory only.
@@ -90,15 +97,18 @@ type Disk interface {
 
 // Node is a replica on an Rpc.
 type Node struct {
-	cfg     Config
-	rpc     *erpc.Rpc
-	rep     *replica.Replica
-	peers   map[uint64]*peer
-	known   identities
-	touched []*peer // with something to send or to answer
-	parser  replica.Parser
-	waiting slots // requests that wait for Host.Answer, by tag
-	err     error
+	cfg    Config
+	rpc    *erpc.Rpc
+	rep    *replica.Replica
+	peers  map[uint64]*peer
+	known  identities
+	guests guests
+
+	refusals [len(verdicts)]monotime.Time // until when each reason is not told again
+	touched  []*peer                      // with something to send or to answer
+	parser   replica.Parser
+	waiting  slots // requests that wait for Host.Answer, by tag
+	err      error
 
 	busy   bool // something was processed in this pass, or nothing shall be before its end
 	events int  // in this pass
@@ -121,6 +131,9 @@ func New(cfg Config) (*Node, error) {
 	}
 	if cfg.Incarnation == 0 {
 		cfg.Incarnation = NewLogID()
+	}
+	if cfg.Formats == (Formats{}) {
+		cfg.Formats = Formats{0, kv.Format}
 	}
 	if cfg.Gather == 0 {
 		cfg.Gather = 4
@@ -164,7 +177,7 @@ func RegisterLate(x Registrar, get func() *Node) error {
 	for typ, fn := range map[uint8]func(*Node, erpc.ReqHandle){
 		TypeRaft: (*Node).onRaft, TypeSnap: (*Node).onSnap, TypeKV: (*Node).onKV,
 		TypeStatus: (*Node).onStatus, TypeAdmin: (*Node).onAdmin, TypeEcho: (*Node).onEcho,
-		TypeMembers: (*Node).onMembers,
+		TypeMembers: (*Node).onMembers, TypeHello: (*Node).onHello,
 	} {
 		err := x.Register(typ, erpc.Dispatch, func(r erpc.ReqHandle) {
 			if n := get(); n != nil {

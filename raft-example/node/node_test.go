@@ -32,7 +32,16 @@ type group struct {
 }
 
 // startGroup starts n replicas in memory.
-func startGroup(t *testing.T, n int) *group {
+func startGroup(t *testing.T, n int) *group { return startTrusting(t, n, node.Trust{}) }
+
+// startTrusting likewise, with what they trust.
+func startTrusting(t *testing.T, n int, trust node.Trust) *group {
+	t.Helper()
+	return startChanged(t, n, func(cfg *node.Config) { cfg.Trust = trust })
+}
+
+// startChanged likewise, with changes to their configurations.
+func startChanged(t *testing.T, n int, change func(cfg *node.Config)) *group {
 	t.Helper()
 	g := &group{t: t, ended: make(chan error, n)}
 	var conns []*udp.Conn
@@ -49,6 +58,7 @@ func startGroup(t *testing.T, n int) *group {
 	for i := range n {
 		cfg := node.Config{Config: replica.Config{Cluster: testCluster, ID: uint64(i + 1)},
 			Log: uint64(100 + i), Start: replica.Boot(members)}
+		change(&cfg)
 		x, err := erpc.NewNexus(node.ErpcConfig(erpc.Config{Wait: erpc.WaitSleep, NoHugepages: true},
 			cfg.ElectionTimeout()))
 		if err != nil {
@@ -154,9 +164,15 @@ func TestThree(t *testing.T) {
 
 // TestBadPeers: messages of no member, another cluster or another log are refused by name, and the
 // cluster goes on. A replica that knows a sender's log takes no other from it: one that lost its
-// log could vote twice.
+// log could vote twice. From an address that is no member's nothing is taken at all.
 func TestBadPeers(t *testing.T) {
-	g := startGroup(t, 3)
+	for _, trust := range []node.Trust{{Anywhere: true}, {}} {
+		t.Run(trust.String(), func(t *testing.T) { badPeers(t, trust) })
+	}
+}
+
+func badPeers(t *testing.T, trust node.Trust) {
+	g := startTrusting(t, 3, trust)
 	ctx := testContext(t)
 	conn, err := udp.Listen("127.0.0.1:0", udp.Config{})
 	if err != nil {
@@ -167,7 +183,7 @@ func TestBadPeers(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer c.Close()
-	const taken, wrongCluster, wrongReplica, foreignLog, malformed = 0, 1, 2, 3, 4
+	const taken, wrongCluster, wrongReplica, foreignLog, malformed, stranger = 0, 1, 2, 3, 4, 6
 	message := func(cluster, from, to, log uint64, body string) []byte {
 		var b []byte
 		for _, v := range []uint64{0, cluster, from, to, log} {
@@ -189,6 +205,10 @@ func TestBadPeers(t *testing.T) {
 		{[]byte("short"), malformed},
 		{message(testCluster, 2, 1, 101, ""), taken},
 	} {
+		named := m.want == wrongCluster || m.want == wrongReplica || len(m.b) < 40
+		if !trust.Anywhere && !named {
+			m.want = stranger
+		}
 		resp, err := c.Call(ctx, node.TypeRaft, m.b)
 		if err != nil || len(resp) < 8 || binary.LittleEndian.Uint64(resp) != m.want {
 			t.Errorf("message %d: %x, %v, want verdict %d", i, resp, err, m.want)

@@ -5,6 +5,7 @@ import (
 	"encoding/binary"
 	"errors"
 	"log/slog"
+	"time"
 
 	"github.com/userspace-rpc/erpc/erpc"
 	"github.com/userspace-rpc/erpc/kit/monotime"
@@ -14,10 +15,19 @@ import (
 
 // peer is another replica, as this one talks to it.
 type peer struct {
-	n     *Node
-	id    uint64
-	addr  string
-	sess  *erpc.Session
+	n                   *Node
+	id                  uint64
+	addr                string
+	sess                *erpc.Session
+	in                  *erpc.Session // the last one in which it sent requests, and was trusted to
+	out                 *erpc.Session // the last one of sess that was trusted
+	greeting, announces bool          // it was not answered yet; says is the peer's own
+
+	asked bool             // whether it knows this replica's log, and has not answered yet
+	said  *erpc.Session    // in that it has said hello last
+	met   *erpc.Session    // of sess, in that it has answered this one's
+	says  *Hello           // its last one; nil: none
+	other error            // why it does not suit
 	log   uint64           // its log's identity, 0 before it is known
 	open  []erpc.ReqHandle // its requests that are not answered yet
 	old   int              // of them, how many were open at the last tick
@@ -41,9 +51,15 @@ const (
 	foreignLog
 	malformed
 	notYet // the sender's log is new, and the disk does not know it yet
+	stranger
+	unsaid // the sender is to say hello first
+	otherFormat
+	otherLease
+	otherRole
 )
 
-var verdicts = []error{nil, ErrCluster, ErrReplica, ErrForeignLog, ErrBadMessage, errNotYet}
+var verdicts = [...]error{nil, ErrCluster, ErrReplica, ErrForeignLog, ErrBadMessage, errNotYet,
+	ErrStranger, errUnsaid, ErrFormat, ErrLease, ErrRole}
 
 var errNotYet = errors.New("node: the sender is not known on the disk yet")
 
@@ -55,8 +71,8 @@ func (n *Node) appendHeader(b []byte, verdict, to uint64) []byte {
 	return binary.LittleEndian.AppendUint64(b, n.cfg.Log)
 }
 
-// check reads a header and finds its sender.
-func (n *Node) check(b []byte) (p *peer, body []byte, verdict uint64) {
+// check reads a header that came in a session and finds its sender.
+func (n *Node) check(s *erpc.Session, b []byte) (p *peer, body []byte, verdict uint64) {
 	if len(b) < headerSize {
 		return nil, nil, malformed
 	}
@@ -68,15 +84,17 @@ func (n *Node) check(b []byte) (p *peer, body []byte, verdict uint64) {
 	case field(3) != n.cfg.ID || from == n.cfg.ID || from == 0:
 		return nil, nil, wrongReplica
 	}
-	p = n.peer(from)
-	if p == nil {
-		return nil, nil, wrongReplica
+	p = n.peers[from]
+	if p == nil || s != p.in && s != p.out {
+		if p = n.admit(from, s); p == nil {
+			return nil, nil, stranger
+		}
 	}
 	if p.log == 0 {
 		p.log = n.known.durable[from]
 	}
 	if p.log == 0 && n.cfg.Disk != nil {
-		return nil, nil, n.learn(from, log)
+		return p, nil, n.learn(from, log)
 	}
 	if p.log == 0 {
 		p.log = log
@@ -85,6 +103,15 @@ func (n *Node) check(b []byte) (p *peer, body []byte, verdict uint64) {
 		return nil, nil, foreignLog
 	}
 	return p, b[headerSize:], taken
+}
+
+// checkRequest is check of a request, which counts if its sender suits.
+func (n *Node) checkRequest(s *erpc.Session, b []byte) (p *peer, body []byte, verdict uint64) {
+	p, body, verdict = n.check(s, b)
+	if verdict == taken {
+		verdict = n.heard(p, s, b[1]&(saysHello>>8) != 0)
+	}
+	return p, body, verdict
 }
 
 // maxStrangers bounds the peers that are no members (yet): one that joins hears from
@@ -114,11 +141,11 @@ func (p *peer) touch() {
 
 // onRaft handles messages of a peer.
 func (n *Node) onRaft(req erpc.ReqHandle) {
-	if b := req.Data(); len(b) >= headerSize && binary.LittleEndian.Uint64(b) == foreignLog &&
-		binary.LittleEndian.Uint64(b[24:]) == n.cfg.ID {
-		n.refused(b)
+	b := req.Data()
+	if len(b) >= headerSize && binary.LittleEndian.Uint64(b) == foreignLog {
+		n.ask(binary.LittleEndian.Uint64(b[16:]))
 	}
-	p, body, verdict := n.check(req.Data())
+	p, body, verdict := n.checkRequest(req.Session(), b)
 	if verdict != taken {
 		n.refuse(req, verdict)
 		return
@@ -164,11 +191,17 @@ func (n *Node) take(m *pb.Message) {
 	n.rep.Step(m)
 }
 
+// refusalsEvery is how often refusals for one reason are told.
+const refusalsEvery = 10 * time.Second
+
 func (n *Node) refuse(req erpc.ReqHandle, verdict uint64) {
 	n.moved = true
 	level := slog.LevelWarn
-	if verdict == notYet {
-		level = slog.LevelDebug
+	now := n.cfg.Clock()
+	if often := now < n.refusals[verdict]; often || verdict == notYet || verdict >= unsaid {
+		level = slog.LevelDebug // who sends much does not fill the log; mismatches are told by meet
+	} else {
+		n.refusals[verdict] = now.Add(refusalsEvery)
 	}
 	n.cfg.Logger.Log(context.Background(), level, "peer refused", "replica", n.cfg.ID,
 		"reason", verdicts[verdict], "from", req.Peer().String())
@@ -275,7 +308,8 @@ func (p *peer) session() *erpc.Session {
 			p.n.cfg.Logger.Warn("peer not reachable", "peer", p.id, "addr", addr, "error", err)
 			return nil
 		}
-		p.sess, p.addr = s, addr
+		p.sess, p.addr, p.greeting = s, addr, false
+		p.greet()
 	}
 	return p.sess
 }
@@ -288,7 +322,7 @@ func (p *peer) request() {
 		n.rep.Unreachable(p.id)
 		return
 	}
-	if _, queued := s.Pending(); queued >= maxQueued {
+	if _, queued := s.Pending(); queued >= maxQueued || p.mute(s) {
 		n.rep.Unreachable(p.id)
 		return
 	}
@@ -297,7 +331,7 @@ func (p *peer) request() {
 		n.rep.Unreachable(p.id)
 		return
 	}
-	n.appendHeader(req.Data()[:0], taken, p.id)
+	n.appendHeader(req.Data()[:0], taken|saysHello, p.id)
 	copy(req.Data()[headerSize:], p.buf)
 	_, err = n.rpc.EnqueueRequest(s, erpc.Request{Type: TypeRaft, Req: req, Done: p.done,
 		Timeout: 2 * n.cfg.ElectionTimeout()})
@@ -316,7 +350,7 @@ func (p *peer) onDone(c erpc.Completion) {
 		n.work()
 		return
 	}
-	from, body, verdict := n.check(c.Resp.Data())
+	from, body, verdict := n.check(c.Session, c.Resp.Data())
 	if verdict == taken && from == p {
 		if len(body) > 0 {
 			if err := n.step(p, body); err == nil {
@@ -324,7 +358,10 @@ func (p *peer) onDone(c erpc.Completion) {
 			}
 		}
 	} else {
-		n.refused(c.Resp.Data())
+		p.refused(c.Session, c.Resp.Data())
+	}
+	if len(c.Resp.Data()) >= headerSize && binary.LittleEndian.Uint64(c.Resp.Data()) == unsaid {
+		p.greet()
 	}
 	c.Resp.Free()
 	if verdict == foreignLog {
@@ -357,12 +394,41 @@ func (p *peer) reject() {
 	}
 }
 
-// refused takes a peer's refusal. Only one of them means that this replica must not go on.
-func (n *Node) refused(b []byte) {
-	if len(b) < headerSize || binary.LittleEndian.Uint64(b[8:]) != n.cfg.Cluster {
-		return // what it says is of another cluster
+// refused takes a member's refusal, an answer in a session that this side has dialled. Only one of
+// them means that this replica must not go on.
+func (p *peer) refused(s *erpc.Session, b []byte) {
+	n := p.n
+	if len(b) < headerSize || binary.LittleEndian.Uint64(b) != foreignLog ||
+		binary.LittleEndian.Uint64(b[8:]) != n.cfg.Cluster ||
+		binary.LittleEndian.Uint64(b[16:]) != p.id || n.admit(p.id, s) != p {
+		return // what it says is of another cluster, or a stranger's word
 	}
-	if binary.LittleEndian.Uint64(b) == foreignLog {
-		n.fail(ErrForeignLog)
+	n.fail(ErrForeignLog)
+}
+
+// ask has a member say whether it knows this replica's log: somebody says that it does not. One
+// question to each is under way at a time.
+func (n *Node) ask(id uint64) {
+	if _, member := n.rep.Member(id); !member || id == n.cfg.ID {
+		return
 	}
+	p := n.peer(id)
+	s := p.session()
+	if p.asked || s == nil {
+		return
+	}
+	req, err := n.rpc.Alloc(headerSize)
+	if err != nil {
+		return
+	}
+	n.moved = true
+	n.appendHeader(req.Data()[:0], taken|saysHello, id)
+	_, err = n.rpc.EnqueueRequest(s, erpc.Request{Type: TypeRaft, Req: req,
+		Timeout: n.cfg.ElectionTimeout(),
+		Done:    func(c erpc.Completion) { p.asked = false; p.done(c) }})
+	if err != nil {
+		req.Free()
+		return
+	}
+	p.asked = true
 }

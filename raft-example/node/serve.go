@@ -68,8 +68,10 @@ func (n *Node) onStatus(req erpc.ReqHandle) {
 	b, err := json.Marshal(struct {
 		Cluster uint64 `json:"cluster"`
 		replica.Status
-		SyncTime float64 `json:"sync_ms,omitempty"`
-	}{n.cfg.Cluster, s, took.Seconds() * 1e3})
+		SyncTime float64     `json:"sync_ms,omitempty"`
+		Trust    string      `json:"trust"`
+		Peers    []Companion `json:"peers"`
+	}{n.cfg.Cluster, s, took.Seconds() * 1e3, n.cfg.Trust.String(), n.companions()})
 	if err != nil {
 		_ = req.RespondError(err)
 		return

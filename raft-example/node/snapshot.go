@@ -84,14 +84,14 @@ func (p *peer) pieces() {
 func (p *peer) piece(t *transfer, size int, head []byte) bool {
 	n := p.n
 	s := p.session()
-	if s == nil {
+	if s == nil || p.mute(s) {
 		return false
 	}
 	req, err := n.rpc.Alloc(pieceHeader + len(head) + size)
 	if err != nil {
 		return false
 	}
-	b := n.appendHeader(req.Data()[:0], taken, p.id)
+	b := n.appendHeader(req.Data()[:0], taken|saysHello, p.id)
 	b = binary.LittleEndian.AppendUint64(b, t.id)
 	b = binary.LittleEndian.AppendUint64(b, uint64(len(t.data)))
 	b = binary.LittleEndian.AppendUint64(b, uint64(t.next))
@@ -115,9 +115,12 @@ func (p *peer) pieceDone(t *transfer, c erpc.Completion) {
 	t.out--
 	verdict := uint64(malformed)
 	if c.Err == nil {
-		_, _, verdict = n.check(c.Resp.Data())
+		_, _, verdict = n.check(c.Session, c.Resp.Data())
 		if verdict == taken {
 			verdict = binary.LittleEndian.Uint64(c.Resp.Data())
+		}
+		if len(c.Resp.Data()) >= headerSize && binary.LittleEndian.Uint64(c.Resp.Data()) == unsaid {
+			p.greet()
 		}
 		c.Resp.Free()
 	}
@@ -138,7 +141,7 @@ func (p *peer) pieceDone(t *transfer, c erpc.Completion) {
 
 // onSnap takes a piece of a snapshot; with the last one, the message goes to the replica.
 func (n *Node) onSnap(req erpc.ReqHandle) {
-	p, _, verdict := n.check(req.Data())
+	p, _, verdict := n.checkRequest(req.Session(), req.Data())
 	if verdict == taken {
 		verdict = n.takePiece(p, req.Data())
 	}

@@ -188,6 +188,9 @@ func (c *chaos) start(m *chaosMember) {
 	args := append([]string{"server", "--child", "--json", fmt.Sprint("--id=", m.id),
 		"--addr=" + m.listen, "--cluster=5", "--dir=" + m.dir, fmt.Sprint("--tick=", testTick),
 		"--scrub=1s"}, m.args...)
+	if _, is := c.net.(*proxy); is {
+		args = append(args, "--peers-anywhere") // they come from the proxy's
+	}
 	if c.r.IntN(2) == 0 {
 		args = append(args, "--volatile")
 		c.did["disks that forget"]++

@@ -42,6 +42,7 @@ func (c *child) Write(b []byte) (int, error) {
 type fleet struct {
 	exe      string // of raft-kv; tests run themselves
 	net      netFlags
+	roles    roleFlags
 	tick     time.Duration
 	children []*child
 }
@@ -85,7 +86,7 @@ func (f *fleet) start(c *child) error {
 	if c.dir != "" {
 		args = append(args, "--dir="+c.dir)
 	}
-	args = append(args, f.net.Args()...)
+	args = append(append(args, f.net.Args()...), f.roles.args()...)
 	return c.launch(exec.Command(f.exe, args...), (*exec.Cmd).Start)
 }
 

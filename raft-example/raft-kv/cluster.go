@@ -10,6 +10,7 @@ import (
 
 type clusterCmd struct {
 	netFlags
+	roleFlags
 	Replicas int           `default:"3" help:"How many; default ${default}." placeholder:"N"`
 	Port     int           `default:"31850" help:"Port of the first one on 127.0.0.1, the others follow; default ${default}." placeholder:"PORT"`
 	Dir      string        `help:"Folder of the durable logs; without it all is in memory only." placeholder:"PATH"`
@@ -41,6 +42,7 @@ func (c *clusterCmd) Run(e *cli.Env) error {
 	if err != nil {
 		return err
 	}
+	f.roles = c.roleFlags
 	if err := f.startAll(); err != nil {
 		return err
 	}

@@ -148,7 +148,9 @@ func (c *casCmd) Run(e *cli.Env) error {
 type report struct {
 	Cluster uint64 `json:"cluster"`
 	Addr    string `json:"addr"`
+	Trust   string `json:"trust,omitempty"` // by what it knows members
 	replica.Status
+	Peers []node.Companion `json:"peers,omitempty"`
 }
 
 type statusCmd struct{ clientFlags }
@@ -185,6 +187,20 @@ func statusText(list []report) string {
 			s.Applied, s.First, s.Last, s.Keys, s.Durable, memberText(s.Members))
 	}
 	_ = w.Flush() // a Builder takes all
+	said := map[string]bool{"": true}
+	for _, s := range list {
+		if !said[s.Trust] {
+			fmt.Fprintf(&text, "members are known %s\n", s.Trust)
+		}
+		said[s.Trust] = true
+	}
+	for _, s := range list {
+		for _, p := range s.Peers {
+			if p.Err != "" {
+				fmt.Fprintf(&text, "replica %d takes nothing of %d: %s\n", s.ID, p.ID, p.Err)
+			}
+		}
+	}
 	return cli.Visible(text.String())
 }
 

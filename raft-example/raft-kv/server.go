@@ -17,6 +17,7 @@ import (
 
 type serverCmd struct {
 	netFlags
+	roleFlags
 	ID    uint64        `required:"" help:"The replica's number, from 1. One without --dir that died needs a new one." placeholder:"N"`
 	Addr  string        `required:"" help:"Address to listen on." placeholder:"HOST:PORT"`
 	Peers string        `help:"All members of a new cluster, this one too, as 1=HOST:PORT,2=..." placeholder:"LIST"`
@@ -41,6 +42,12 @@ func (serverCmd) Help() string {
       --peers 1=10.0.0.1:31850,2=10.0.0.2:31850,3=10.0.0.3:31850 \
       --dir /var/lib/raft-kv
   raft-kv server --id 4 --addr 10.0.0.4:31850 --join
+
+Who may speak for a member is told by the addresses of the members; that stops mistakes, not
+attackers. With certificates --peer-name gives members a role that clients have not, with shared
+keys --peer-psk-file. A cluster with one key goes over in three rounds, one member after the other:
+first --psk-file has the new key behind the old one; then --peer-psk-file has the new key and the old
+one behind it, and --psk-file the old one; then --peer-psk-file has the new key alone.
 
 With --lease the leader serves reads at once for so long after a majority has answered it. All
 replicas need the same one. It assumes that clocks run at about the same rate: while the leader's
@@ -91,6 +98,9 @@ func (c *serverCmd) Run(e *cli.Env) (err error) {
 	if err != nil {
 		return err
 	}
+	if cfg.Trust, err = c.trust(&c.netFlags); err != nil {
+		return err
+	}
 	defer leastheap.Keep(uint64(c.Heap)<<20, c.GC)()
 	cfg.Start, cfg.Logger = start, slog.New(slog.NewTextHandler(e.Err,
 		&slog.HandlerOptions{Level: slog.LevelWarn}))
@@ -139,6 +149,9 @@ func (c *serverCmd) Run(e *cli.Env) (err error) {
 		if c.Scrub > 0 {
 			files.Scrub(n, c.Scrub)
 		}
+	}
+	if !cfg.Trust.ByRole() {
+		cfg.Logger.Warn("members are known "+cfg.Trust.String(), "replica", c.ID)
 	}
 	if err := e.Print(c.JSON, ready{true, c.ID, r.LocalAddr().String()},
 		"replica %d of cluster %d serves on %v", c.ID, c.netFlags.Cluster, r.LocalAddr()); err != nil {

@@ -15,7 +15,11 @@ func TestStatusOfHostileReplica(t *testing.T) {
 			Members: map[uint64]string{1: "a:1\x1b[2J", 2: "größer:2"}}},
 		{Addr: "b:2", Status: replica.Status{Err: "no\x1b]0;title\a \u202eanswer"}},
 	}
+	list[0].Trust, list[1].Trust = "by nothing\x1b", "by nothing\x1b"
 	text := statusText(list)
+	if strings.Count(text, `members are known by nothing\u001b`) != 1 {
+		t.Errorf("%q does not say once by what members are known", text)
+	}
 	if strings.ContainsAny(text, "\x1b\a\u202e") {
 		t.Errorf("%q", text)
 	}

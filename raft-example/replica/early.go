@@ -155,7 +155,9 @@ func (r *Replica) commitEarly(came []*pb.Message) bool {
 	r.early.kind, r.early.index = earlyCommit, last
 	r.ahead(list)
 	for _, n := range list {
-		r.apply(n)
+		if !r.apply(n) {
+			break
+		}
 	}
 	return true
 }

@@ -230,7 +230,7 @@ func TestStaleStates(t *testing.T) {
 			l.Step(l.answerOf(3, l.told))
 		}, true},
 		"write": {func(_ *mesh, l *post, s uint64) {
-			l.Propose(make([]byte, maxEarly+1), 1)
+			l.Propose(heavy(), 1)
 			l.Step(l.answerOf(3, l.told))
 		}, true},
 		"gather": {func(_ *mesh, l *post, s uint64) {

@@ -84,10 +84,19 @@ func TestEarlySame(t *testing.T) {
 	}
 }
 
+// heavy is more writes than an early message takes.
+func heavy() (b []byte) {
+	for len(b) <= maxEarly {
+		b = append(b, putBytes(1, 1, "x")...)
+	}
+	return b
+}
+
 // TestEarlyAppendStates: proposals are sent early to the followers for which it is certain what
 // raft sends, and to nobody if it may refuse them. Raft agrees in each case.
 func TestEarlyAppendStates(t *testing.T) {
-	big := make([]byte, maxEarly+1)
+	big := heavy()
+	open := (&kv.Command{Op: kv.Open, Cluster: 1}).Append(nil) // it shares no entry
 	for name, c := range map[string]struct {
 		make func(m *mesh, l *post, s uint64)
 		want []uint64 // who gets it early
@@ -101,8 +110,8 @@ func TestEarlyAppendStates(t *testing.T) {
 		}, nil},
 		"large": {func(_ *mesh, l *post, _ uint64) { l.Propose(big, 98) }, nil},
 		"small": {func(_ *mesh, l *post, _ uint64) {
-			for i := range uint64(maxEarly / entHeader) {
-				l.Propose([]byte{1}, 1000+i)
+			for i := range uint64(maxEarly/(len(open)+entHeader) + 1) {
+				l.Propose(open, 1000+i)
 			}
 		}, nil},
 		"settled": {func(_ *mesh, l *post, _ uint64) { l.Propose(big, 98); l.Process() }, nil},

@@ -149,7 +149,9 @@ func (r *Replica) applyAll() {
 	r.ahead(r.ready.CommittedEntries)
 	for _, e := range r.ready.CommittedEntries {
 		if e.GetIndex() > r.applied { // else commitEarly has applied it
-			r.apply(e)
+			if !r.apply(e) {
+				return
+			}
 		}
 		r.told = e.GetIndex()
 	}
@@ -262,18 +264,24 @@ const mostAhead = 64
 // done answers what has no answer of the store.
 var done = kv.Answer{Status: kv.OK}
 
-// apply applies one committed entry and answers who waits for it.
-func (r *Replica) apply(e *pb.Entry) {
+// apply applies one committed entry and answers who waits for it. It reports false if the replica
+// has ended: an entry that it cannot read must not be left out, so none behind it is applied.
+func (r *Replica) apply(e *pb.Entry) (ok bool) {
 	a := &done
 	switch e.GetType() {
 	case pb.EntryNormal:
 		first, rest := kv.Split(e.Data)
 		for len(rest) > 0 {
-			r.answer(e.GetIndex(), r.store.Apply(e.GetIndex(), first))
+			if a = r.command(e.GetIndex(), first); a == nil {
+				return false
+			}
+			r.answer(e.GetIndex(), a)
 			first, rest = kv.Split(rest)
 		}
 		if len(first) > 0 { // else it is a leader's first entry
-			a = r.store.Apply(e.GetIndex(), first)
+			if a = r.command(e.GetIndex(), first); a == nil {
+				return false
+			}
 		}
 	case pb.EntryConfChange:
 		r.changeOne(e.Data)
@@ -281,10 +289,27 @@ func (r *Replica) apply(e *pb.Entry) {
 	case pb.EntryConfChangeV2:
 		r.reconfigure(e.Data)
 		r.change.at, r.change.term = e.GetIndex(), e.GetTerm()
+	default:
+		r.fail(fmt.Errorf("%w: entry %d of the log is of type %d, which this program does not know: "+
+			"start a newer one", ErrRaft, e.GetIndex(), e.GetType()))
+	}
+	if r.err != nil {
+		return false
 	}
 	// Not before: raft may ask for a snapshot while it changes its configuration.
 	r.applied = e.GetIndex()
 	r.answer(e.GetIndex(), a)
+	return true
+}
+
+// command applies one command of an entry. It returns nil if the replica has ended.
+func (r *Replica) command(index uint64, data []byte) *kv.Answer {
+	a := r.store.Apply(index, data)
+	if a.Status == kv.Malformed || a.Status == kv.TooLarge {
+		r.fail(kv.NewEntryError(index, data))
+		return nil
+	}
+	return a
 }
 
 // answer answers the first that waits for an entry.

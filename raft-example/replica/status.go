@@ -62,6 +62,22 @@ func (r *Replica) Member(id uint64) (addr string, ok bool) {
 	return addr, ok
 }
 
+// MemberIDs returns the ids of all members, in order.
+func (r *Replica) MemberIDs() []uint64 { return slices.Sorted(maps.Keys(r.members)) }
+
+// Memberless reports whether this replica knows no member: it waits to be added.
+func (r *Replica) Memberless() bool { return len(r.members) == 0 }
+
+// IsAddress reports whether a member has this address.
+func (r *Replica) IsAddress(addr string) bool {
+	for _, a := range r.members {
+		if a == addr {
+			return true
+		}
+	}
+	return false
+}
+
 // Store returns the state machine, to be read only.
 func (r *Replica) Store() *kv.Store { return r.store }
 

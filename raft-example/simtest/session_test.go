@@ -72,7 +72,7 @@ func (c *cluster) write() {
 	c.t.Helper()
 	last := c.leader().n.Replica().Status().Last
 	var list []kv.Command
-	for i := range uint64(kv.MaxSessions + 100) { // the client's repetitions are in between
+	for i := range min(last, kv.MaxSessions+100) { // the client's repetitions are in between
 		w := putCommand("other", "x")
 		w.Session, w.Seq = last-i, 1
 		list = append(list, w)

@@ -29,6 +29,7 @@ type Identity struct {
 	Client bool
 	TLS    *tls.ConnectionState
 	PSK    bool
+	Key    string
 	UID    int
 	Cipher string
 }
@@ -190,7 +191,7 @@ func (g *Keys) associate(
 	keys.Address(theirs)
 	t := h.TLS()
 	state := &Identity{
-		Peer: peer, Client: client, TLS: t, PSK: t == nil, UID: -1, Cipher: secrets.AEAD.String(),
+		Peer: peer, Client: client, TLS: t, PSK: t == nil, Key: h.KeyName(), UID: -1, Cipher: secrets.AEAD.String(),
 	}
 	if err := g.authorize(ctx, state); err != nil {
 		return nil, fmt.Errorf("%w: %w", ErrDenied, err)

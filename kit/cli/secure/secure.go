@@ -6,6 +6,7 @@ import (
 	"errors"
 	"io"
 	"os"
+	"slices"
 	"strings"
 	"sync/atomic"
 
@@ -25,6 +26,8 @@ type Flags struct {
 	PSKFile    string `name:"psk-file" help:"Encrypt: shared keys, hex or base64." placeholder:"FILE"`
 	TrustLocal bool   `name:"trust-local" help:"... but not shared memory of one user."`
 
+	membersFlag, members string // see Members
+
 	env  *cli.Env // of the command; nil: the files are read once
 	keys *keys    // nil: nothing is encrypted
 }
@@ -42,6 +45,7 @@ type keys struct {
 	keyLog io.Writer
 	ring   erpc.Keyring               // what the files have had since
 	later  atomic.Pointer[tls.Config] // the same; nil: tls
+	member atomic.Pointer[[]string]   // names of members' keys
 }
 
 // Wanted reports whether any packet is to be encrypted.
@@ -79,11 +83,35 @@ func (f *Flags) Load() error {
 	if err != nil {
 		return err
 	}
+	k.note(&c)
 	f.keys = k
 	if f.env != nil {
 		newReloader(f, c, f.env.Err).start(f.env.Ctx)
 	}
 	return nil
+}
+
+// Members adds a file of shared keys that members have and clients have not, before Load. Its first
+// key is the one that this side uses where it dials; flag is its name on the command line.
+func (f *Flags) Members(flag, file string) { f.membersFlag, f.members = flag, file }
+
+// IsMember reports whether the shared key of this name is one of the file of Members, as it was
+// loaded last.
+func (f *Flags) IsMember(name string) bool {
+	if f.keys == nil || f.keys.member.Load() == nil {
+		return false
+	}
+	return slices.Contains(*f.keys.member.Load(), name)
+}
+
+// note remembers the names of members' keys.
+func (k *keys) note(c *contents) {
+	list, _ := security.ParsePSK([]byte(c.members)) // parse has said what is wrong
+	var names []string
+	for _, key := range list {
+		names = append(names, security.PSKName(key))
+	}
+	k.member.Store(&names)
 }
 
 // Apply adds what was loaded to a configuration.
@@ -121,7 +149,7 @@ func (k *keys) overTCP(c *tls.Config) *tls.Config {
 }
 
 // contents are those of the files, "" of such as are not named.
-type contents struct{ cert, key, ca, psk string }
+type contents struct{ cert, key, ca, psk, members string }
 
 // most bounds each file, in bytes.
 const most = 1 << 20
@@ -138,6 +166,7 @@ func (f *Flags) read() (c contents, err error) {
 		{"--tls-key", f.TLSKey, ownfile.Secret, &c.key},
 		{"--tls-ca", f.TLSCA, ownfile.Trusted, &c.ca},
 		{"--psk-file", f.PSKFile, ownfile.Secret, &c.psk},
+		{f.membersFlag, f.members, ownfile.Secret, &c.members},
 	} {
 		if o.file == "" {
 			continue
@@ -156,6 +185,13 @@ func (f *Flags) parse(c *contents) (t *tls.Config, psk [][]byte, err error) {
 	if f.PSKFile != "" {
 		if psk, err = security.ParsePSK([]byte(c.psk)); err != nil {
 			err = cli.Usagef("--psk-file %s: %v", f.PSKFile, err)
+		}
+		if err == nil && f.members != "" {
+			var first [][]byte
+			if first, err = security.ParsePSK([]byte(c.members)); err != nil {
+				err = cli.Usagef("%s %s: %v", f.membersFlag, f.members, err)
+			}
+			psk = append(first, psk...)
 		}
 		return nil, psk, err
 	}
@@ -204,6 +240,14 @@ func openKeyLog() (io.Writer, error) {
 		return nil, cli.Usagef("SSLKEYLOGFILE: %v", err)
 	}
 	return file, nil
+}
+
+// Leaf returns the own certificate as it was loaded first, nil without one.
+func (f *Flags) Leaf() *x509.Certificate {
+	if f.keys == nil || f.keys.tls == nil || len(f.keys.tls.Certificates) == 0 {
+		return nil
+	}
+	return f.keys.tls.Certificates[0].Leaf
 }
 
 // Args are the flags as another process of this command gets them.
