@@ -41,8 +41,8 @@
 // # Members that go together
 //
 // A member says [Hello] first in each session that it opens: formats, tick, lease and role. One
-// that does not go with this one is refused by name on both sides, told once in the log and shown in
-// the status; nothing of it counts. One that says nothing, of commit 4085675, is of format 0.
+// that does not go with this one is refused by name on both sides, told once in the log and shown
+// in the status; nothing of it counts. One that says nothing, of commit 4085675, is of format 0.
 //
 // Requests of TypeRaft, TypeSnap and TypeHello, and their answers, begin with a header of 40 bytes:
 //
