@@ -129,8 +129,8 @@ func (h *Handshake) Step(in []byte) (out []byte, err error) {
 // PSK reports whether the handshake is by a shared key.
 func (h *Handshake) PSK() bool { return h.psk != nil }
 
-// KeyName returns the name of the shared key that the handshake is by, "" for TLS: see PSKName. Both
-// sides have proved that they have the key when the handshake is done.
+// KeyName returns the name of the shared key that the handshake is by, "" for TLS: see PSKName.
+// Both sides have proved that they have the key when the handshake is done.
 func (h *Handshake) KeyName() string {
 	if h.psk == nil {
 		return ""

@@ -14,8 +14,8 @@
 //	0 status u8 · 1 flags u8 · 2 value size u8 · 3 zero [5] · 8 number u64 · 16 value
 //
 // Numbers are little-endian. Every field is checked, and what is zero must be. This is format 0. A
-// later one has its number in byte 5 of a request; what has another one is an EntryError in the log,
-// which stops the replica.
+// later one has its number in byte 5 of a request. In the log it is an EntryError, which stops the
+// replica.
 //
 // # Map
 //

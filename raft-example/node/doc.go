@@ -25,7 +25,7 @@
 //
 // Anybody may send requests. Those of TypeRaft and TypeSnap count only in a session that is a
 // member's, by [Trust]: of the peers' role where packets are secure, else from the address that the
-// member has in the log. A session is asked about once, with the first message of each sender in it.
+// member has in the log. A session is asked about once, with the first message of a sender in it.
 // Sessions that this side dialled lead to a member's address.
 //
 //	member    an id of the log's membership, and its address there
@@ -35,14 +35,14 @@
 //
 // A replica without any members, one that waits to be added, takes guests from everywhere.
 //
-// That this replica's log is not the one that others know, it believes only in an answer of a member
-// that it has asked itself. A request that says so makes it ask.
+// That this replica's log is not the one that others know, it believes only in an answer of a
+// member that it has asked itself. A request that says so makes it ask.
 //
 // # Members that go together
 //
-// A member says [Hello] first in each session that it opens: formats, tick, lease and role. One that
-// does not go with this one is refused by name on both sides, told once in the log and shown in the
-// status; nothing of it counts. One that says nothing, of commit 4085675, is of format 0.
+// A member says [Hello] first in each session that it opens: formats, tick, lease and role. One
+// that does not go with this one is refused by name on both sides, told once in the log and shown
+// in the status; nothing of it counts. One that says nothing, of commit 4085675, is of format 0.
 //
 // Requests of TypeRaft, TypeSnap and TypeHello, and their answers, begin with a header of 40 bytes:
 //

@@ -24,7 +24,10 @@ var (
 const RoleMember = 1
 
 // Formats is a range of formats of messages and entries, see kv.Format.
-type Formats struct{ Min, Max uint32 }
+type Formats struct {
+	Min uint32 `json:"min"`
+	Max uint32 `json:"max"`
+}
 
 // Hello is what a member says of itself when it opens a session, before all else in it, and what it
 // is answered with. Behind the header, whose log identity is the sender's, as bytes:
@@ -207,8 +210,10 @@ func (n *Node) companions() (list []Companion) {
 		}
 		c := Companion{ID: id}
 		if p := n.peers[id]; p != nil && p.says != nil {
-			c.Said, c.Formats = p.announces, p.says.Formats
-			c.Tick, c.Lease = p.says.Tick.Seconds()*1e3, p.says.Lease.Seconds()*1e3
+			if c.Said = p.announces; c.Said {
+				c.Formats = p.says.Formats
+				c.Tick, c.Lease = p.says.Tick.Seconds()*1e3, p.says.Lease.Seconds()*1e3
+			}
 			if p.other != nil {
 				c.Err = p.other.Error()
 			}

@@ -12,7 +12,7 @@ import (
 
 // roleFlags tell members from clients.
 type roleFlags struct {
-	PeerName      []string `help:"Only certificates with such a name or SPIFFE ID speak for members; * is any part between slashes." placeholder:"PATTERN"`
+	PeerName      []string `help:"Only certificates with such a name or SPIFFE ID speak for members." placeholder:"PATTERN"`
 	PeerPSKFile   string   `name:"peer-psk-file" help:"Shared keys that members have and clients have not; members use the first one." placeholder:"FILE"`
 	PeersAnywhere bool     `help:"Take members' messages from any address: they are behind NAT or a proxy."`
 }

@@ -46,8 +46,8 @@ func (serverCmd) Help() string {
 Who may speak for a member is told by the addresses of the members; that stops mistakes, not
 attackers. With certificates --peer-name gives members a role that clients have not, with shared
 keys --peer-psk-file. A cluster with one key goes over in three rounds, one member after the other:
-first --psk-file has the new key behind the old one; then --peer-psk-file has the new key and the old
-one behind it, and --psk-file the old one; then --peer-psk-file has the new key alone.
+first --psk-file has the new key behind the old one; then --peer-psk-file has the new key and the
+old one behind it, and --psk-file the old one; then --peer-psk-file has the new key alone.
 
 With --lease the leader serves reads at once for so long after a majority has answered it. All
 replicas need the same one. It assumes that clocks run at about the same rate: while the leader's

@@ -6,6 +6,7 @@ import (
 	"encoding/binary"
 	"encoding/pem"
 	"errors"
+	"fmt"
 	"math/rand/v2"
 	"os"
 	"path/filepath"
@@ -255,5 +256,65 @@ func TestStrangers(t *testing.T) {
 			t.Fatal(err)
 		}
 		withstand(t, f, net)
+	}
+}
+
+// TestOverToMembersKey: a cluster with one key goes over to one of its members', one replica after
+// the other, in the three rounds of raft-kv server --help. Clients keep the old key.
+func TestOverToMembersKey(t *testing.T) {
+	const old, peers = "11111111111111111111111111111111\n", "22222222222222222222222222222222\n"
+	addrs, err := freeAddrs(3)
+	if err != nil {
+		t.Fatal(err)
+	}
+	before := secure.Flags{PSKFile: writeFile(t, old)}
+	f, err := newFleet(netFlags{Transport: "udp", Cluster: 5, Flags: before}, 3, t.TempDir(), testTick,
+		addrs)
+	if err != nil {
+		t.Fatal(err)
+	}
+	cf := clientFlags{netFlags: netFlags{Transport: "udp", Cluster: 5, Flags: before},
+		Timeout: 60 * time.Second}
+	c := startFleet(t, f, &cf)
+	ctx := testContext(t)
+	for _, round := range []struct{ keys, members string }{
+		{old + peers, ""}, {old, peers + old}, {old, peers},
+	} {
+		f.net.PSKFile, f.roles = writeFile(t, round.keys), roleFlags{}
+		if round.members != "" {
+			f.roles.PeerPSKFile = writeFile(t, round.members)
+		}
+		for i, m := range f.children {
+			m.stop()
+			if err := f.start(m); err != nil {
+				t.Fatal(err)
+			}
+			key := fmt.Sprint("key ", i)
+			if err := c.Put(ctx, key, []byte("v")); err != nil {
+				t.Fatalf("%+v, replica %d: %v", round, m.id, err)
+			}
+			awaitApplied(t, ctx, c, f.addrs())
+		}
+	}
+}
+
+// awaitApplied waits until all replicas have applied as much as the leader: each hears of it.
+func awaitApplied(t *testing.T, ctx context.Context, c *client.Blocking, addrs []string) {
+	t.Helper()
+	for {
+		list, err := statuses(ctx, c, addrs)
+		same := err == nil
+		for _, s := range list {
+			same = same && s.ID != 0 && s.Applied == list[0].Applied && s.Leader == list[0].Leader &&
+				s.Leader != 0
+		}
+		if same {
+			return
+		}
+		select {
+		case <-ctx.Done():
+			t.Fatalf("%+v", list)
+		case <-time.After(10 * time.Millisecond):
+		}
 	}
 }

@@ -10,9 +10,8 @@ import (
 	pb "go.etcd.io/raft/v3/raftpb"
 )
 
-// TestUnknownEntry: a committed entry that a replica cannot read ends it, in memory and with a disk,
-// by name and with what to do. What is before the entry is applied, nothing behind it is, and the
-// replica ends there again when it starts anew.
+// TestUnknownEntry: a committed entry that a replica cannot read ends it, by name and with what to
+// do. What is before the entry is applied, and nothing behind it is.
 func TestUnknownEntry(t *testing.T) {
 	later, odd, large := putBytes(1, 2, "w"), putBytes(1, 2, "w"), putBytes(1, 2, "w")
 	later[5], odd[0], large[2] = 7, 99, 17

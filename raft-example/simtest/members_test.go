@@ -98,3 +98,62 @@ func TestLeftMembersTell(t *testing.T) {
 		}
 	}
 }
+
+// TestGuestLeads: a replica that was away while a member came hears from it, as the leader that it
+// does not know yet: the others vouch for its address.
+func TestGuestLeads(t *testing.T) {
+	c, u := calm(t, small)
+	if r := c.put(u, "before"); r.Err != nil {
+		t.Fatal(r.Err)
+	}
+	var away *server
+	for _, s := range c.servers {
+		if s != c.leader() {
+			away = s
+		}
+	}
+	away.crash()
+	guest := c.machine()
+	guest.start()
+	c.changeTo(replica.Member{Change: replica.Add, ID: guest.id, Addr: guest.addr})
+	c.await(10*time.Second, "the new member does not lead", func() bool {
+		if l := c.leader(); l != nil && l != guest {
+			l.n.Replica().Transfer(guest.id)
+			l.n.Poll()
+			l.ep.Wake()
+		}
+		return c.leader() == guest
+	})
+	if r := c.put(u, "after"); r.Err != nil {
+		t.Fatal(r.Err)
+	}
+	away.start()
+	if _, known := away.n.Replica().Member(guest.id); known {
+		t.Fatal("it knows the new member already")
+	}
+	c.await(10*time.Second, "it does not hear from the new member", func() bool {
+		return away.n.Replica().Status().Applied >= guest.n.Replica().Status().Applied
+	})
+	if c.leader() != guest {
+		t.Error("another replica leads meanwhile")
+	}
+}
+
+// changeTo has the leader change a member, and waits until all that run know it.
+func (c *cluster) changeTo(m replica.Member) {
+	c.t.Helper()
+	l := c.leader()
+	if err := l.n.Replica().Change(m.Change, m.ID, m.Addr, ^uint64(0)); err != nil {
+		c.t.Fatal(err)
+	}
+	l.n.Poll()
+	l.ep.Wake()
+	c.await(10*time.Second, "not added", func() bool {
+		for _, s := range c.servers {
+			if !s.down && s.n.Replica().Status().Members[m.ID] == "" {
+				return false
+			}
+		}
+		return true
+	})
+}

@@ -1,10 +1,13 @@
 package wal
 
 import (
+	"bytes"
 	"encoding/binary"
 	"errors"
+	"hash/crc32"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 
 	pb "go.etcd.io/raft/v3/raftpb"
@@ -138,6 +141,43 @@ func TestLargeSnapshot(t *testing.T) {
 		}
 		if err := d.Close(); err != nil {
 			t.Fatal(err)
+		}
+	}
+}
+
+// TestNewerFormat: a folder of a later format is refused by its number, whichever of its files says
+// so, and nothing in it changes.
+func TestNewerFormat(t *testing.T) {
+	for _, file := range []string{logName, peersName, snapName} {
+		dir := t.TempDir()
+		d, _, err := Open(dir, me)
+		if err != nil {
+			t.Fatal(err)
+		}
+		meta := &pb.SnapshotMetadata{Index: new(uint64(1)), Term: new(uint64(1))}
+		err = errors.Join(d.Compact(&pb.Snapshot{Metadata: meta}, nil, nil),
+			d.SavePeers(map[uint64]uint64{2: 3}), d.Close())
+		if err != nil {
+			t.Fatal(err)
+		}
+		name := filepath.Join(dir, file)
+		b, err := os.ReadFile(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		binary.LittleEndian.PutUint32(b[8:], version+7)
+		binary.LittleEndian.PutUint32(b[40:], crc32.Checksum(b[:40], castagnoli))
+		if err := os.WriteFile(name, b, 0o600); err != nil {
+			t.Fatal(err)
+		}
+		_, _, err = Open(dir, me)
+		e, ok := errors.AsType[*FormatError](err)
+		if !ok || e.Format != Format+7 || !errors.Is(err, ErrVersion) ||
+			!strings.Contains(err.Error(), "format 7") {
+			t.Errorf("%s: %v", file, err)
+		}
+		if after, err := os.ReadFile(name); err != nil || !bytes.Equal(after, b) {
+			t.Errorf("%s has changed, %v", file, err)
 		}
 	}
 }

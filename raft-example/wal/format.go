@@ -21,12 +21,30 @@ var (
 // ErrInUse is the error of a folder that another process uses, or another Dir of this one.
 var ErrInUse = errors.New("wal: the folder is in use")
 
+// Format is the newest format of a folder that this package reads and writes. Format 0 is that of
+// commit 4085675. A file's header has the number plus one as its version.
+const Format = 0
+
+// FormatError is an ErrVersion of a file that a newer program has written.
+type FormatError struct {
+	Format uint32 // of the file
+}
+
+// Error names both formats, and the way out.
+func (e *FormatError) Error() string {
+	return fmt.Sprintf("wal: the folder is of format %d, and this program knows 0 to %d: start the "+
+		"program that wrote it, or a newer one", e.Format, Format)
+}
+
+// Unwrap returns ErrVersion.
+func (e *FormatError) Unwrap() error { return ErrVersion }
+
 const (
 	logMagic   = 0x31474f4c43505245 // "ERPCLOG1"
 	snapMagic  = 0x3150414e53435045 // "EPCSNAP1"
 	peersMagic = 0x3152454550435045 // "EPCPEER1"
 	recMagic   = 0x4345522e         // ".REC"
-	version    = 1
+	version    = Format + 1
 	headerSize = 48
 	frameSize  = 16
 	fixedSize  = 48 // of a payload
@@ -65,12 +83,17 @@ func appendHeader(b []byte, magic uint64, id Identity) []byte {
 
 // parseHeader checks a header. A want.Log of 0 takes any.
 func parseHeader(b []byte, magic uint64, want Identity) (id Identity, err error) {
-	if len(b) < headerSize || binary.LittleEndian.Uint64(b) != magic ||
-		binary.LittleEndian.Uint32(b[8:]) != version {
+	if len(b) < headerSize || binary.LittleEndian.Uint64(b) != magic {
 		return id, ErrVersion
 	}
 	if crc32.Checksum(b[:40], castagnoli) != binary.LittleEndian.Uint32(b[40:]) {
 		return id, fmt.Errorf("%w: its header", ErrCorrupt)
+	}
+	switch v := binary.LittleEndian.Uint32(b[8:]); {
+	case v == 0:
+		return id, ErrVersion
+	case v > version:
+		return id, &FormatError{v - 1}
 	}
 	id = Identity{binary.LittleEndian.Uint64(b[16:]), binary.LittleEndian.Uint64(b[24:]),
 		binary.LittleEndian.Uint64(b[32:])}

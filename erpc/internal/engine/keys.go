@@ -191,7 +191,8 @@ func (g *Keys) associate(
 	keys.Address(theirs)
 	t := h.TLS()
 	state := &Identity{
-		Peer: peer, Client: client, TLS: t, PSK: t == nil, Key: h.KeyName(), UID: -1, Cipher: secrets.AEAD.String(),
+		Peer: peer, Client: client, TLS: t, PSK: t == nil, Key: h.KeyName(), UID: -1,
+		Cipher: secrets.AEAD.String(),
 	}
 	if err := g.authorize(ctx, state); err != nil {
 		return nil, fmt.Errorf("%w: %w", ErrDenied, err)
