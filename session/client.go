@@ -82,6 +82,11 @@ func (s *clientSlot) recovers() bool {
 	return s.probes && s.numTx >= s.times.stop && s.numTx < s.highTx
 }
 
+// keepsBack reports whether a slot has to wait for an answer before it sends more.
+func (c *Client) keepsBack(s *clientSlot) bool {
+	return s.recovers() || s.numTx-s.numRx >= uint32(c.opening)
+}
+
 // forgetAhead forgets which response packets have come ahead of others.
 func (s *clientSlot) forgetAhead() {
 	if t := s.times; t != nil && t.ahead.n > 0 {
@@ -118,6 +123,7 @@ type Client struct {
 	stalled   slotLine
 	hungry    bool          // Out.Feed hands out its credits
 	overtaken bool          // an answer has shown that other packets are lost
+	opening   uint16        // packets of a message that may be in flight while the path is unknown
 	sampled   monotime.Time // when the packet was sent that gave the last RTT
 	latest    monotime.Time // when the latest packet was sent that has been answered; see answered
 	credits   int
@@ -159,6 +165,9 @@ type txTimes struct {
 	// Of a slot that probes: the first packet that is not sent again before an answer, and how many
 	// before it were to be sent.
 	stop, span uint32
+	// The packet from which on the last rollback sent again, and when it was sent before.
+	rolled   uint32
+	rolledAt monotime.Time
 }
 
 // probe has a slot send again span packets, and no others before there is an answer.
@@ -318,7 +327,7 @@ func (c *Client) kick(i uint8, now monotime.Time, out *Out) {
 
 // mayLineUp puts slot i in line if it has something to send.
 func (c *Client) mayLineUp(i uint8) {
-	if s := &c.slots[i]; !s.stalled && s.numTx < s.total() && !s.recovers() {
+	if s := &c.slots[i]; !s.stalled && s.numTx < s.total() && !c.keepsBack(s) {
 		s.stalled = true
 		c.lineUp(i)
 	}
@@ -342,7 +351,7 @@ func (c *Client) pump(now monotime.Time, out *Out) {
 	for c.credits > 0 && c.stalled.n > 0 {
 		i := c.stalled.head
 		s := &c.slots[i]
-		if !s.busy || s.waits || s.numTx >= s.total() || s.recovers() {
+		if !s.busy || s.waits || s.numTx >= s.total() || c.keepsBack(s) {
 			c.stepOut() // the request ended, or was rolled back and resent, while it waited
 			continue
 		}
@@ -359,7 +368,7 @@ func (c *Client) pump(now monotime.Time, out *Out) {
 		c.stepOut()
 		c.sendNext(s, n, now, out)
 		for left := c.together() - 1; left > 0 && c.credits > 0 && s.numTx < s.numReq &&
-			!s.recovers(); left-- {
+			!c.keepsBack(s); left-- {
 			c.sendNext(s, 1, now, out)
 		}
 		c.mayLineUp(i)

@@ -103,8 +103,22 @@
 //
 // A loss takes three tenths off the window, once for all that was under way. For 32 counted rounds
 // it does not grow then, and after that by a stride per round. What was learned is forgotten when
-// nothing was asked of the path for a second. The window is never smaller than at first: below that
-// the rate decides, which congestion control gives.
+// nothing was asked of the path for a second.
+//
+// # Slow links
+//
+// The window is never smaller than at first, unless the path turns out to be slow: round trips are
+// longer than the path and the hosts by 2 ms and their variation, more than a fifth of the packets
+// are lost, or nothing at all comes back before anything is known. Losses of wires do not count.
+// Then the window is what the path carries in its time and those 2 ms, and a packet: so many each
+// session keeps in the queue, which makes shares equal (Brakmo, "TCP Vegas", SIGCOMM 1994). It
+// grows by a quarter per round while there is no queue; a loss takes three tenths, and is followed
+// by single steps; a timeout in which nothing came back leaves one packet, and repeats go out ever
+// more seldom from there. Each packet asks for an answer of its own then.
+// A message begins with 8 packets on a path that has answered no part of a message yet. Timeouts
+// follow round trips up to 4 times RTOMax, and answers to copies that were sent before a timeout
+// count as round trips where it is known which copy they answer: a queue may be longer than the
+// largest timeout. The table TestSlowLinks of package simtest shows what comes of it.
 //
 // Small requests do not see any of this: an estimate exists once packets have lacked credits, and
 // only answers to parts of larger messages count. A server that lies about hold times makes the

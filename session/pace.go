@@ -206,7 +206,7 @@ func (c *Client) setRate(rate float64) {
 // together returns how many packets in a row may leave without a look at the rate, or at others.
 func (c *Client) together() uint8 {
 	if c.pace.gated {
-		return c.pace.together
+		return min(c.pace.together, c.stride) // a window that has shrunk has a smaller stride
 	}
 	return c.stride
 }

@@ -243,12 +243,15 @@ func (c *Client) received(s *clientSlot, h *wire.Header, now monotime.Time) time
 			return 0
 		}
 	} else {
+		if !wire.SameTry(h.Hold, s.try) { // an answer to an earlier copy
+			if !jumps {
+				c.keep(retries, fast, s.sent(k), now)
+			}
+			c.sampleEarlier(s, h, jumps, now)
+			return 0
+		}
 		if jumps {
 			return 0 // that packet was not sent again
-		}
-		if !wire.SameTry(h.Hold, s.try) { // an answer to an earlier copy
-			c.keep(retries, fast, s.sent(k), now)
-			return 0
 		}
 		var known bool
 		if held, known = wire.CoarseHold(h.Hold); !known {
@@ -266,6 +269,26 @@ func (c *Client) received(s *clientSlot, h *wire.Header, now monotime.Time) time
 	}
 	c.rtt.sample(rtt)
 	return rtt
+}
+
+// sampleEarlier takes the round trip of a packet of which h answers a copy before the last one, or
+// the only one, if others were sent again. Where queues are longer than timeouts, few answers are
+// to last copies. It makes the timeout no shorter.
+func (c *Client) sampleEarlier(s *clientSlot, h *wire.Header, only bool, now monotime.Time) {
+	held, known := wire.CoarseHold(h.Hold)
+	if s.times == nil || !known {
+		return
+	}
+	at := s.times.rolledAt
+	switch {
+	case only:
+		at = s.sent(h.PktNum)
+	case h.PktNum != s.times.rolled || !wire.SameTry(h.Hold, s.try-1):
+		return
+	}
+	rto := c.rtt.rto
+	c.rtt.sample(max(1, now.Sub(at)-held))
+	c.rtt.rto = max(rto, c.rtt.rto)
 }
 
 // receivedTo notes that all packets before k have their answers. It reports true if some of them
@@ -325,7 +348,7 @@ func (c *Client) lost(i uint8, try uint16, hole uint32, now monotime.Time, out *
 		return
 	}
 	s.fast++
-	c.shrink(s, now)
+	c.shrink(s, hole, false, now)
 	if s.probes = hole > 0 && s.highTx != wire.MaxPackets && s.times != nil; s.probes {
 		s.probe(hole)
 	}
@@ -372,13 +395,22 @@ func (c *Client) Scan(now monotime.Time, out *Out) (retries uint8) {
 		s := &c.slots[i]
 		if !s.busy || s.numTx == s.numRx {
 			retries = max(retries, c.scanQuiet(uint8(i), now, out))
-		} else if now.Sub(s.progress) >= c.rtt.timeout(s.retries) &&
+		} else if now.Sub(c.waitsSince(s)) >= c.rtt.timeout(s.retries) &&
 			now.Sub(s.sentLast()) >= c.rtt.early(oneShare) && c.timedOut(uint8(i), now, out) {
 			retries = max(retries, s.retries)
 		}
 	}
 	c.Look(now, out)
 	return retries
+}
+
+// waitsSince returns since when a slot has waited for an answer, for its timeout. With a window
+// below the first one it may have waited for credits before.
+func (c *Client) waitsSince(s *clientSlot) monotime.Time {
+	if c.path != nil && c.path.low {
+		return max(s.progress, s.sent(s.numRx))
+	}
+	return s.progress
 }
 
 // Look rolls back requests that have waited for less than the timeout, on evidence: a packet that
@@ -430,7 +462,7 @@ func (c *Client) timedOut(i uint8, now monotime.Time, out *Out) bool {
 		return false
 	}
 	c.stats.Rollbacks++
-	c.shrink(s, now)
+	c.shrink(s, 1, true, now)
 	s.probes = false
 	// One timeout may be a peer that does not get to run, and one without the response
 	// alone may be a slow handler.
@@ -509,6 +541,9 @@ func (c *Client) rollback(i uint8, now monotime.Time, out *Out) {
 	s.numTx = s.numRx
 	c.clearQuiet(s)
 	s.waits = false
+	if s.times != nil {
+		s.times.rolled, s.times.rolledAt = s.numRx, s.sent(s.numRx)
+	}
 	s.try++
 	s.progress = now
 	c.kick(i, now, out)
@@ -571,7 +606,7 @@ func (e *rtoEstimator) sample(rtt time.Duration) {
 		e.rttvar += (diff - e.rttvar) / 4
 		e.srtt += (rtt - e.srtt) / 8
 	}
-	e.rto = min(max(e.srtt+4*e.rttvar, e.min), e.max)
+	e.rto = min(max(e.srtt+4*e.rttvar, e.min), e.slowest())
 }
 
 // baseAt returns the least round trip of the last while.
@@ -585,14 +620,25 @@ func (e *rtoEstimator) baseAt(now monotime.Time) time.Duration {
 	return e.base
 }
 
-// timeout returns the timeout after the given number of retries: it doubles
-// with each, up to the maximum.
+// timeout returns the timeout after the given number of retries: it doubles with each, up to the
+// maximum, unless the path is known to take longer.
 func (e *rtoEstimator) timeout(retries uint8) time.Duration {
-	shift := min(retries, 62)
-	if e.rto > e.max>>shift {
-		return e.max
+	return backedOff(e.rto, retries, max(e.max, e.rto))
+}
+
+// slowest returns the timeout of the slowest paths: those with a long queue take longer than what a
+// repeat waits for at most where nothing is known.
+func (e *rtoEstimator) slowest() time.Duration { return slowFactor * e.max }
+
+// slowFactor is how much longer than the largest timeout that of a slow path may be.
+const slowFactor = 4
+
+// backedOff returns a timeout that has doubled so often, up to a maximum.
+func backedOff(d time.Duration, times uint8, most time.Duration) time.Duration {
+	if shift := min(times, 62); d <= most>>shift {
+		return d << shift
 	}
-	return e.rto << shift
+	return most
 }
 
 // handled takes how long a handler held a request. A longer one counts at once, shorter ones by a
@@ -666,8 +712,7 @@ func (l *lossClock) another(since, now monotime.Time) bool {
 // section 5.7).
 func (c *Client) keep(retries, fast uint8, sent, now monotime.Time) {
 	if retries > 0 {
-		at := rtoEstimator{rto: c.backoff.rto, max: c.rtt.max}
-		c.rtt.rto = max(c.rtt.rto, at.timeout(retries))
+		c.rtt.rto = max(c.rtt.rto, backedOff(c.backoff.rto, retries, c.rtt.slowest()))
 	}
 	if fast > 0 && c.backoff.hasty.another(sent, now) {
 		c.rtt.hasty, c.rtt.calm = min(c.rtt.hasty+fast, maxHasty), 0

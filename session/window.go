@@ -19,11 +19,14 @@ type pathEstimate struct {
 	short    bool          // credits were missing in it
 
 	grows  bool          // no queue was met yet, and no loss
+	low    bool          // a queue overflowed: the window may be smaller than at first
 	wary   uint8         // after a loss: rounds without growth that are left, and 1 for small steps
 	rounds uint8         // that count for rate
 	rate   float64       // largest of these, packets per ns
 	former float64       // largest of the rateRounds before them
 	cutAt  monotime.Time // when a loss was noticed last
+
+	passed, lost uint32 // packets; both are halved after lossyFor
 
 	// The least time from a packet to its answer, in this period of baseFor and the one before: what
 	// hosts say that they held is in it. If that were taken off, one host that says too much would
@@ -59,6 +62,19 @@ const (
 	// kept is the share of a window that a loss leaves, and of the known rates that a long queue
 	// leaves (CUBIC, RFC 9438, section 4.6).
 	kept = 0.7
+	// lowQueue and lowExtra are the queue that a session with a window below the first one keeps: what
+	// passes in a time, and packets.
+	lowQueue = 2 * time.Millisecond
+	lowExtra = 1
+	// firstFlight is how many packets a message has in flight on a path that has not answered parts of
+	// messages yet: those that one CR may answer, about as many as TCP has (RFC 6928). Each answer
+	// adds as many as it answers.
+	firstFlight = maxStride
+	// Wires and radio lose few packets of a hundred: one for lossyShare that pass, and at least
+	// lossyLeast of the last hundreds, are lost in full queues.
+	lossyShare = 4
+	lossyLeast = 16
+	lossyFor   = 256
 	// windowRest is for how long the path is known that nothing was asked of.
 	windowRest = time.Second
 )
@@ -75,11 +91,19 @@ func (c *Client) openWindow() {
 	if c.first == 0 || int(c.first) > c.Params.Credits {
 		c.first = uint16(c.Params.Credits)
 	}
-	c.window, c.credits = c.first, int(c.first)
+	c.window, c.credits, c.opening = c.first, int(c.first), math.MaxUint16
+	if int(c.first) < c.Params.Credits {
+		c.opening = firstFlight
+	}
 }
 
 // Window returns how many packets the session may have in flight now.
 func (c *Client) Window() int { return int(c.window) }
+
+// newPath returns what is known of a path at first: how long the handshake took at least.
+func (c *Client) newPath(grows bool, now monotime.Time) *pathEstimate {
+	return &pathEstimate{began: now, grows: grows, least: c.floor.min}
+}
 
 // lack notes that packets wait for credits.
 func (c *Client) lack() {
@@ -87,45 +111,79 @@ func (c *Client) lack() {
 		return
 	}
 	if c.path == nil {
-		c.path = &pathEstimate{grows: true}
+		c.path = c.newPath(true, 0)
 	}
 	c.path.short = true
 }
 
 // resize sets the window. Packets beyond a smaller one stay in flight: until enough answers have
-// come the session has less than no credit.
+// come the session has less than no credit. With a window below the first one each packet asks for
+// an answer: else a slot may wait for credits while nothing of it is on the way that anyone
+// answers, and times out. One of that kind must find room beside those that asked for none before.
 func (c *Client) resize(size int) {
-	size = max(int(c.first), min(size, c.Params.Credits))
+	least := int(c.first)
+	if c.path.low {
+		least = int(c.quiet) + 1
+	}
+	size = max(least, min(size, c.Params.Credits))
 	c.credits += size - int(c.window)
-	c.window = uint16(size)
+	c.window, c.stride = uint16(size), 1
+	if c.path.low = size < int(c.first); !c.path.low {
+		c.stride = uint8(c.Params.stride())
+	}
 }
 
 // follow counts n packets that an answer, now, answers, and ends the round if it is over.
 func (c *Client) follow(n uint32, now monotime.Time) {
+	c.opening = uint16(min(uint32(c.opening)+n, math.MaxUint16))
+	if c.path == nil || !c.path.low {
+		c.ifSlow(now)
+	}
 	p := c.path
 	if p == nil {
 		return
 	}
 	p.answered += int(n)
+	if p.passed += n; p.passed >= lossyFor {
+		p.passed, p.lost = p.passed/2, p.lost/2
+	}
 	p.takes(now.Sub(c.sampled), now)
 	if c.sampled >= p.began && now > p.began {
 		c.endRound(now)
 	}
 }
 
+// ifSlow has the window follow the path below the first one if round trips show a queue that takes
+// long. Then what is in flight is too much already.
+func (c *Client) ifSlow(now monotime.Time) {
+	if int(c.first) == c.Params.Credits || c.rtt.srtt <= c.fill()+c.mayQueue() {
+		return
+	}
+	if c.path == nil {
+		c.path = c.newPath(false, now)
+	}
+	c.path.low, c.path.grows = true, false
+	c.resize(min(int(c.window), int(c.window)-c.credits))
+}
+
+// mayQueue returns how long the queue may be of a session whose window is below the first one.
+// Where round trips vary by themselves they are no shorter for a smaller window.
+func (c *Client) mayQueue() time.Duration { return lowQueue + c.rtt.rttvar }
+
 // endRound ends a round, and follows what it has shown. A round counts if it lacked credits, and if
 // the packet that ends it left soon after the round began: else the session was at rest.
 func (c *Client) endRound(now monotime.Time) {
 	p := c.path
-	took, base := now.Sub(p.began), p.shortest()
-	counts := p.short && base > 0 && c.sampled.Sub(p.began) < took/4
+	took := now.Sub(p.began)
+	full := p.short || p.low && took > c.fill()+c.mayQueue()
+	counts := full && p.shortest() > 0 && c.sampled.Sub(p.began) < took/4
 	answered := p.answered
 	p.began, p.answered, p.short = now, 0, false
 	switch {
-	case took > windowRest:
+	case took > windowRest && !p.low: // else a slow one may take as long
 		c.forgetPath()
 	case counts:
-		c.learnRate(answered, took, base+base/queueShare+time.Duration(c.hosts))
+		c.learnRate(answered, took, c.fill())
 	}
 }
 
@@ -145,6 +203,10 @@ func (c *Client) learnRate(answered int, took, fill time.Duration) {
 		return
 	}
 	p.grows = false
+	if p.low {
+		c.creep(took, fill)
+		return
+	}
 	want := int(max(p.rate, p.former) * float64(fill))
 	if p.wary > 1 {
 		p.wary--
@@ -153,6 +215,24 @@ func (c *Client) learnRate(answered int, took, fill time.Duration) {
 		want = min(want, size+int(c.stride))
 	}
 	c.resize(want)
+}
+
+// creep sets a window below the first one after a round: what the path carries in the time fill and
+// a short queue, and lowExtra packets. That each session keeps as many in a queue makes their
+// shares equal (Brakmo, "TCP Vegas", SIGCOMM 1994). After a loss it grows by a packet per round,
+// else it doubles at most, and grows by a quarter at least while there is no queue.
+func (c *Client) creep(took, fill time.Duration) {
+	p, size := c.path, int(c.window)
+	want := int(math.Ceil(max(p.rate, p.former)*float64(fill+c.mayQueue()))) + lowExtra
+	if took <= fill+c.mayQueue() {
+		want = max(want, size+size/4+1)
+	}
+	most := 2 * size
+	if p.wary > 0 {
+		p.wary--
+		most = size + 1
+	}
+	c.resize(min(want, most))
 }
 
 // forgetPath makes the window what it was at first.
@@ -165,17 +245,60 @@ func (c *Client) forgetPath() {
 
 // rested forgets what a session with nothing under way has learned of its path too long ago.
 func (c *Client) rested(now monotime.Time) {
-	if c.window > c.first && now.Sub(c.path.began) > windowRest {
+	if c.window > c.first && now.Sub(c.path.began) > windowRest ||
+		c.window < c.first && c.busy == 1 && now.Sub(c.path.began) > windowRest+2*c.rtt.rto {
 		c.forgetPath()
+		c.opening = firstFlight
 	}
 }
 
-// shrink takes the loss of the first packet without an answer in a slot: once for all packets that
-// were sent before the session has taken notice.
-func (c *Client) shrink(s *clientSlot, now monotime.Time) {
-	if c.path == nil || s.numRx > 0 && s.times == nil || s.sent(s.numRx) < c.path.cutAt {
+// shrink takes the loss of the first n packets without an answer in a slot: once for all packets
+// that were sent before the session has taken notice. The window falls below the first one where a
+// queue has overflowed: if there is a long one, if more is lost than wires lose, or if nothing is
+// known of the path but that nothing came back. Messages of one packet say nothing of a path that
+// they have not filled.
+func (c *Client) shrink(s *clientSlot, n uint32, timeout bool, now monotime.Time) {
+	if int(c.first) == c.Params.Credits || s.times == nil && (c.path == nil || s.numRx > 0) {
 		return
 	}
-	c.path.cutAt, c.path.grows, c.path.wary = now, false, waryRounds
-	c.resize(int(float64(c.window) * kept))
+	if c.path == nil {
+		c.path = c.newPath(false, now)
+	}
+	p, at := c.path, s.sent(s.numRx)
+	silent := timeout && *c.answered() < at
+	if silent {
+		n = s.numTx - s.numRx
+	}
+	p.lost += max(n, 1)
+	if at < p.cutAt {
+		return
+	}
+	p.cutAt, p.grows = now, false
+	switch size := int(float64(c.window) * kept); {
+	case !p.low && !c.overflows():
+		p.wary = waryRounds
+		c.resize(size)
+	case silent && c.overflows():
+		p.low, p.wary = true, 0
+		c.resize(1)
+	case c.overflows():
+		p.low, p.wary = true, waryRounds
+		c.resize(size)
+	}
+}
+
+// overflows reports whether a loss is due to a queue that was full.
+func (c *Client) overflows() bool {
+	p, srtt := c.path, c.rtt.srtt
+	return srtt == 0 || srtt > c.fill()+c.mayQueue() ||
+		p.lost >= lossyLeast && p.lost*lossyShare > p.passed
+}
+
+// fill returns how long a round takes that fills the path without a queue.
+func (c *Client) fill() time.Duration {
+	base := c.rtt.base
+	if c.path != nil && c.path.least > 0 {
+		base = c.path.shortest()
+	}
+	return base + base/queueShare + time.Duration(c.hosts)
 }

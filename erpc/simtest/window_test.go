@@ -28,7 +28,7 @@ func (c *cluster) stream(from *node, to, size, window int) *stream {
 }
 
 func (s *stream) next(k *call) {
-	if k != nil {
+	if k != nil && k.err == nil {
 		s.done += s.size
 	}
 	if s.over {
@@ -99,14 +99,20 @@ func TestLongPath(t *testing.T) {
 	}
 }
 
-// TestShortPath: where a session fills its path with the credits that it has at first, fast or slow
-// link, it has no more, and does exactly what it does with as many that are fixed.
+// TestShortPath: where a session fills its path with the credits that it has at first it has no
+// more, and does in time what it does with as many that are fixed. On a link so slow that as many
+// wait in a queue for milliseconds it has fewer, each of which is returned by itself.
 func TestShortPath(t *testing.T) {
 	for _, alg := range controls() {
 		for _, of := range []struct {
-			bits  int64
-			delay time.Duration
-		}{{10e9, 4 * time.Microsecond}, {1e9, 4 * time.Microsecond}, {100e6, time.Millisecond}} {
+			bits        int64
+			delay       time.Duration
+			least, most int     // windows
+			more        float64 // packets, for each that is sent with fixed credits
+		}{
+			{10e9, 4 * time.Microsecond, 128, 128, 1.02}, {1e9, 4 * time.Microsecond, 128, 128, 1.02},
+			{100e6, time.Millisecond, 16, 64, 1.7},
+		} {
 			var done, sent [2]int
 			for i, credits := range []int{0, 128} {
 				net := wideLink(of.delay)
@@ -115,13 +121,13 @@ func TestShortPath(t *testing.T) {
 					Congestion: erpc.Congestion{Algorithm: alg}})
 				s := c.stream(from, 1, 1<<20, 2)
 				c.run(200 * time.Millisecond)
-				if n := from.sessions[1].Window(); n != 128 {
+				if n := from.sessions[1].Window(); credits == 0 && (n < of.least || n > of.most) {
 					t.Errorf("control %d, %+v: a window of %d", alg, of, n)
 				}
 				done[i], sent[i] = s.done, int(c.net.Stats().Sent)
 				c.end(s)
 			}
-			if done[0] != done[1] || sent[0] != sent[1] || done[0] == 0 {
+			if done[0] != done[1] || float64(sent[0]) > of.more*float64(sent[1]) || done[0] == 0 {
 				t.Errorf("control %d, %+v: %d bytes in %d packets", alg, of, done, sent)
 			}
 		}

@@ -1,0 +1,124 @@
+package simtest
+
+import (
+	"flag"
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/userspace-rpc/erpc/erpc"
+	"github.com/userspace-rpc/erpc/transport/sim"
+)
+
+var slowAll = flag.Bool("slow.all", false, "all rows of the table of slow links, a minute")
+
+// slowLink is one row: clients, each on a machine of its own with a fast link, keep two calls of
+// size bytes each to a server behind a slow link under way.
+type slowLink struct {
+	bits    int64         // of the server's link, per second
+	delay   time.Duration // one way
+	buffer  int           // of the port to it, bytes
+	clients int
+	size    int
+	alg     erpc.CCAlgorithm
+}
+
+// slowShare is what one row shows.
+type slowShare struct {
+	goodput float64       // of the link, or of what two calls give in a round trip, if that is less
+	jain    float64       // index of the clients' goodput
+	longest time.Duration // call, also one under way
+	fair    time.Duration // what a call takes at a fair share
+	lost    float64       // of the packets to the server, in the queue
+	again   float64       // of the packets that clients sent, sent again
+	failed  int           // calls
+}
+
+func (s slowShare) String() string {
+	return fmt.Sprintf("%5.2f %5.2f %7.2f %5.1f%% %5.1f%% %d", s.goodput, s.jain,
+		s.longest.Seconds()/s.fair.Seconds(), 100*s.lost, 100*s.again, s.failed)
+}
+
+// good reports whether a row is as it must be.
+func (s slowShare) good() bool {
+	return s.goodput >= 0.85 && s.jain >= 0.9 && s.lost < 0.15 && s.failed == 0
+}
+
+// run measures the row after the time that some calls take.
+func (l slowLink) run(t *testing.T) (got slowShare) {
+	net := wideLink(l.delay)
+	net.PortBuffer = l.buffer
+	cfg := erpc.Config{Congestion: erpc.Congestion{Algorithm: l.alg}}
+	c := newCluster(t, net)
+	server := c.add(cfg, sim.EndpointConfig{})
+	if err := c.net.SetLinkBits(server.id, l.bits); err != nil {
+		t.Fatal(err)
+	}
+	all := make([]*stream, l.clients)
+	for i := range all {
+		all[i] = c.stream(c.add(cfg, sim.EndpointConfig{}), server.id, l.size, 2)
+	}
+	got.fair = time.Duration(2 * l.clients * l.size * 8 * int(time.Second) / int(l.bits))
+	warm := max(3*got.fair, 200*l.delay, time.Second)
+	c.run(warm)
+	was := make([]int, len(all))
+	for i, s := range all {
+		was[i] = s.done
+	}
+	c.run(2 * warm)
+	sum, squares := 0.0, 0.0
+	for i, s := range all {
+		x := float64(s.done - was[i])
+		sum, squares = sum+x, squares+x*x
+		got.again += float64(s.from.rpc.Stats().Protocol.Retransmits)
+	}
+	got.goodput = sum * 8 / (2 * warm).Seconds() / min(float64(l.bits),
+		float64(2*l.clients*l.size*8)/(2*l.delay).Seconds())
+	got.jain = sum * sum / squares / float64(len(all))
+	for _, k := range c.calls {
+		end := k.endedAt
+		if k.ends == 0 {
+			end = c.net.Now()
+		}
+		got.longest = max(got.longest, end.Sub(k.issuedAt))
+		if k.err != nil {
+			got.failed++
+		}
+	}
+	stats := c.net.Stats()
+	got.lost, got.again = float64(stats.TailDrops)/float64(stats.Sent), got.again/float64(stats.Sent)
+	return got
+}
+
+var slowNames = map[erpc.CCAlgorithm]string{erpc.CCTimely: "timely", erpc.CCSwift: "swift",
+	erpc.CCNone: "none"}
+
+// TestSlowLinks is the table of slow links: goodput is at least 0.85 of the link, clients share it
+// equally, no call fails, and few packets are lost. The flag -slow.all shows all rows, also those
+// that miss it: swift with few clients, and 40 that connect at the same time through 2 Mbit/s.
+func TestSlowLinks(t *testing.T) {
+	algs, rates := controls(), []int64{2e6, 10e6, 100e6, 1e9}
+	delays, counts := []time.Duration{time.Millisecond}, []int{5, 40}
+	switch {
+	case *slowAll:
+		algs = []erpc.CCAlgorithm{erpc.CCTimely, erpc.CCSwift, erpc.CCNone}
+		delays, counts = append(delays, 10*time.Millisecond), []int{1, 5, 20, 40}
+	case testing.Short():
+		rates = rates[1:2]
+	}
+	t.Log("control, Mbit/s, delay, clients: goodput, Jain, longest call/fair, lost, again, failed")
+	for _, alg := range algs {
+		for _, bits := range rates {
+			for _, delay := range delays {
+				for _, n := range counts {
+					l := slowLink{bits, delay, 250_000, n, 40_000, alg}
+					got := l.run(t)
+					t.Logf("%-6s %5.0f %5v %3d  %v", slowNames[alg], float64(bits)/1e6, delay, n, got)
+					if !*slowAll && !got.good() {
+						t.Error("not as it must be")
+					}
+				}
+			}
+		}
+	}
+}
