@@ -66,7 +66,8 @@
 //
 // An unfinished request, or a response of several packets, that the client has asked nothing for
 // in FailureTimeout gives its buffer up ([Memory]); in hasteFactor times RTOMax when memory is
-// scarce. A client that waits repeats something once per RTOMax at least. If the server told it to
+// scarce. A client that waits repeats something once per RTOMax at least, on a path that is known
+// to take longer once in slowFactor times that. If the server told it to
 // wait, the server repeats the answer, which stays until that ends. So either the client does not
 // wait any more, or several packets in a row were lost. Then its next one is answered with an
 // error, which says whether the handler ran; it does not run again.
@@ -110,8 +111,8 @@
 // The window is never smaller than at first, unless the path turns out to be slow: round trips are
 // longer than the path and the hosts by 2 ms and their variation, more than a fifth of the packets
 // are lost, or nothing at all comes back before anything is known. Losses of wires do not count.
-// Then the window is what the path carries in its time and those 2 ms, and a packet: so many each
-// session keeps in the queue, which makes shares equal (Brakmo, "TCP Vegas", SIGCOMM 1994). It
+// Then the window holds one packet more than the path carries in its time and those 2 ms. Each
+// session keeps the same in the queue, so shares are equal (Brakmo, "TCP Vegas", SIGCOMM 1994). It
 // grows by a quarter per round while there is no queue; a loss takes three tenths, and is followed
 // by single steps; a timeout in which nothing came back leaves one packet, and repeats go out ever
 // more seldom from there. Each packet asks for an answer of its own then.

@@ -23,7 +23,7 @@ type slowLink struct {
 	alg     erpc.CCAlgorithm
 }
 
-// slowShare is what one row shows.
+// slowShare has the figures of a row.
 type slowShare struct {
 	goodput float64       // of the link, or of what two calls give in a round trip, if that is less
 	jain    float64       // index of the clients' goodput

@@ -29,8 +29,8 @@ type Formats struct {
 	Max uint32 `json:"max"`
 }
 
-// Hello is what a member says of itself when it opens a session, before all else in it, and what it
-// is answered with. Behind the header, whose log identity is the sender's, as bytes:
+// Hello describes a member. A member sends it first in each session that it opens, and the other
+// one answers with its own. It stands behind the header, whose log identity is the sender's:
 //
 //	40 formats min u32 · 44 max u32 · 48 tick u64 ns · 56 lease u64 ns · 64 role u32 · 68 zero u32
 //
