@@ -51,7 +51,7 @@ func (cc *ClientConn) callInfoOf(method string, opts []grpc.CallOption) (*callIn
 		c.failFast = !*m.waitForReady
 	}
 	if !cc.opts.noRetry {
-		c.retries.policy = m.retry
+		c.retries.policy, c.retries.throttle = m.retry, cc.throttle.Load()
 	}
 	for _, o := range opts {
 		if err := c.take(o); err != nil {
@@ -247,8 +247,11 @@ func (cc *ClientConn) within(
 	return ctx, func() {}
 }
 
-// finish tells the options how the call ended.
+// finish tells the throttle and the options how the call ended.
 func (c *callInfo) finish(err error) {
+	if err == nil {
+		c.retries.throttle.succeed()
+	}
 	for _, f := range c.onFinish {
 		f(err)
 	}

@@ -59,7 +59,7 @@ func codecFor(subtype string) encoding.CodecV2 {
 // before this package begins and at any time.
 func isProto(c encoding.CodecV2) bool {
 	t := reflect.TypeOf(c)
-	return t != nil && t.PkgPath() == protoPackage
+	return t != nil && t.Kind() == reflect.Pointer && t.Elem().PkgPath() == protoPackage
 }
 
 // protoPackage is the package of gRPC's own codec for protobuf.

@@ -24,6 +24,9 @@ func (cc *ClientConn) invoke(
 	if cc.onlyTCP() {
 		return cc.tcp.Invoke(ctx, method, args, reply, opts...)
 	}
+	if err := cc.await(ctx); err != nil {
+		return err
+	}
 	c, err := cc.callInfoOf(method, opts)
 	if err == nil {
 		limited, cancel := cc.within(ctx, method)
