@@ -156,10 +156,9 @@ type subConn struct {
 	timer    *time.Timer // until the next try
 	failures int
 	told     connectivity.State // what the balancer knows
-	health   int                // number of the health listener
-	healthy  func(balancer.SubConnState)
-	hushed   bool  // the link is there, but its server is silent
-	quiet    *link // in place of link: its server is silent, and calls go to others
+	hushed   bool               // the link is there, but its server is silent
+	quiet    *link              // in place of link: calls go to others
+	health   health
 
 	producing sync.Mutex
 	producers map[balancer.ProducerBuilder]*producer
@@ -178,8 +177,7 @@ func (sc *subConn) set(state connectivity.State, err error) {
 		sc.closeProducers()
 		sc.mu.Lock()
 		sc.told = state
-		sc.health++ // a listener is of the state that it was registered in
-		sc.healthy, sc.hushed = nil, false
+		sc.health.listen(nil) // a listener is of the state that it was registered in
 		sc.mu.Unlock()
 		sc.cc.mu.Lock()
 		left := sc.policy.left()
@@ -241,23 +239,31 @@ func (sc *subConn) connect(ctx context.Context, addrs []resolver.Address) {
 		}
 	case err != nil:
 		sc.set(connectivity.TransientFailure, err)
-		sc.timer = time.AfterFunc(sc.pause(), sc.rest)
+		sc.timer = time.AfterFunc(sc.cc.pause(sc.failures), sc.rest)
 		sc.failures++
 	default:
-		sc.link, sc.failures = l, 0
-		sc.set(connectivity.Ready, nil)
-		if !l.alive() {
-			sc.link = nil
-			sc.set(connectivity.Idle, nil)
-		}
+		sc.opened(l)
 	}
 }
 
-// pause returns how long to wait after a failure.
-func (sc *subConn) pause() time.Duration {
-	b := sc.cc.opts.backoff
+// opened takes a link that was opened. The lock is held.
+func (sc *subConn) opened(l *link) {
+	sc.failures, sc.hushed = 0, false
+	if !sc.guard(l) {
+		sc.link = l
+		sc.set(connectivity.Ready, nil)
+	}
+	if !l.alive() {
+		sc.takeLink()
+		sc.set(connectivity.Idle, nil)
+	}
+}
+
+// pause returns how long to wait after so many failures and one.
+func (cc *ClientConn) pause(failures int) time.Duration {
+	b := cc.opts.backoff
 	d := float64(b.BaseDelay)
-	for range sc.failures {
+	for range failures {
 		if d *= b.Multiplier; d >= float64(b.MaxDelay) {
 			d = float64(b.MaxDelay)
 			break
@@ -280,7 +286,7 @@ func (sc *subConn) lost(l *link) {
 	sc.mu.Lock()
 	defer sc.mu.Unlock()
 	if l != nil && (sc.link == l || sc.quiet == l) {
-		sc.link, sc.quiet = nil, nil
+		sc.takeLink()
 		sc.set(connectivity.Idle, nil)
 	}
 }
@@ -290,30 +296,32 @@ func (sc *subConn) lost(l *link) {
 // server is heard: then it is there at once. It runs in cc.serial.
 func (sc *subConn) silent(l *link) {
 	sc.mu.Lock()
-	tell := sc.healthy
+	sc.hushed = sc.link == l || sc.quiet == l
+	tell := sc.health.tell
 	switch {
 	case sc.link != l:
 		tell = nil
-	case tell != nil:
-		sc.hushed = true
-	default:
+	case tell == nil:
 		sc.link, sc.quiet = nil, l
 		sc.set(connectivity.TransientFailure, errSilent)
 	}
 	sc.mu.Unlock()
 	if tell != nil {
-		tell(balancer.SubConnState{
-			ConnectivityState: connectivity.TransientFailure, ConnectionError: errSilent,
-		})
+		tell(silence)
 	}
+}
+
+// silence is what balancers hear of a silent server.
+var silence = balancer.SubConnState{
+	ConnectivityState: connectivity.TransientFailure, ConnectionError: errSilent,
 }
 
 // heard follows silent when the server was heard.
 func (sc *subConn) heard(l *link) {
 	sc.mu.Lock()
-	tell := sc.healthy
+	tell, state := sc.health.tell, sc.health.state
 	switch {
-	case sc.quiet == l:
+	case sc.quiet == l && !sc.health.sick:
 		sc.set(connectivity.Idle, nil)
 		tell = nil
 	case sc.link != l || !sc.hushed:
@@ -322,7 +330,7 @@ func (sc *subConn) heard(l *link) {
 	sc.hushed = false
 	sc.mu.Unlock()
 	if tell != nil {
-		tell(balancer.SubConnState{ConnectivityState: connectivity.Ready})
+		tell(state)
 	}
 }
 
@@ -337,13 +345,14 @@ func (sc *subConn) use() *link {
 	return l
 }
 
-// takeLink returns the link, silent or not, which the connection has no more. The lock is held.
+// takeLink returns the link, usable or not, which the connection has no more. The lock is held.
 func (sc *subConn) takeLink() *link {
 	l := sc.link
 	if l == nil {
 		l = sc.quiet
 	}
-	sc.link, sc.quiet = nil, nil
+	sc.link, sc.quiet, sc.hushed = nil, nil, false
+	sc.health.end()
 	return l
 }
 

@@ -22,7 +22,7 @@ import (
 type callInfo struct {
 	coding
 	method       string
-	only         *subConn // which the call is for; nil: the picker chooses
+	only         chosen // where the call goes; nil: the picker chooses
 	stats        []stats.Handler
 	subtype      string
 	compressName string
@@ -37,6 +37,12 @@ type callInfo struct {
 	trailers     []*metadata.MD
 	peers        []*peer.Peer
 	onFinish     []func(error)
+}
+
+// chosen is what a call of this package's own goes over, whatever the picker says.
+type chosen interface {
+	// choose returns the link with one call counted in.
+	choose() (*link, error)
 }
 
 // callInfoOf reads the options of a call.

@@ -406,7 +406,8 @@ func (cc *ClientConn) pick(
 	ctx context.Context, c *callInfo, failFast bool,
 ) (*link, balancer.PickResult, error) {
 	if c.only != nil {
-		return c.only.pick()
+		l, err := c.only.choose()
+		return l, balancer.PickResult{}, err
 	}
 	cc.begin()
 	var last error

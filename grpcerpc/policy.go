@@ -105,7 +105,7 @@ func (p *policy) NewSubConn(
 	list []resolver.Address, opts balancer.NewSubConnOptions,
 ) (balancer.SubConn, error) {
 	sc := &subConn{cc: p.cc, policy: p, addrs: list, tell: opts.StateListener,
-		state: connectivity.Idle}
+		state: connectivity.Idle, health: health{guards: opts.HealthCheckEnabled}}
 	if sc.tell == nil {
 		sc.tell = func(s balancer.SubConnState) {
 			p.balancer.UpdateSubConnState(sc, s) //lint:ignore SA1019 for older balancers

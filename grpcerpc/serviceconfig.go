@@ -21,7 +21,7 @@ type serviceConfig struct {
 	balancerConfig       serviceconfig.LoadBalancingConfig
 	methods              map[string]*methodConfig // "/service/method", "/service/", or ""
 	throttling           *jsonThrottling          // nil: retries are not throttled
-	health               *string                  // the service whose health counts; nil: none
+	health               *jsonHealth              // nil: all that is connected is healthy
 	hedges               bool                     // some methods have a hedgingPolicy, which is skipped
 }
 
@@ -67,9 +67,12 @@ type jsonConfig struct {
 	LoadBalancingConfig []map[string]json.RawMessage `json:"loadBalancingConfig"`
 	MethodConfig        []jsonMethod                 `json:"methodConfig"`
 	RetryThrottling     *jsonThrottling              `json:"retryThrottling"`
-	HealthCheckConfig   *struct {
-		ServiceName *string `json:"serviceName"`
-	} `json:"healthCheckConfig"`
+	HealthCheckConfig   *jsonHealth                  `json:"healthCheckConfig"`
+}
+
+// jsonHealth names the service whose health counts.
+type jsonHealth struct {
+	ServiceName string `json:"serviceName"`
 }
 
 type jsonThrottling struct {
@@ -114,10 +117,7 @@ func parseServiceConfig(text string) (*serviceConfig, error) {
 		j.LoadBalancingConfig = []map[string]json.RawMessage{{name: json.RawMessage("{}")}}
 	}
 	c := &serviceConfig{methods: make(map[string]*methodConfig), balancer: j.LoadBalancingPolicy,
-		throttling: j.RetryThrottling}
-	if h := j.HealthCheckConfig; h != nil {
-		c.health = h.ServiceName
-	}
+		throttling: j.RetryThrottling, health: j.HealthCheckConfig}
 	if err := c.chooseBalancer(j.LoadBalancingConfig); err != nil {
 		return nil, err
 	}
