@@ -41,13 +41,14 @@
 // GOAWAY, and Life goes on until the last call has ended. A request that waits at the server costs
 // erpc no credit and no packet.
 //
-// Unary is a call: token, method, metadata, message. Its deadline, its cancellation, its slot and
-// late answers are erpc's own. So are its limits: a call that blocks holds a slot, and erpc's
-// Client opens further sessions when slots are in use. Success without metadata is a zero byte and
-// the message. Status and details travel in the answer. Large is the same for 64 KiB and more: the
-// loop runs handlers itself whose type is quick, and should not run one that decodes some MiB. The
-// caller encodes such a request where it is sent from, and decodes an answer where it came. Copies
-// of some MiB are made in pieces: see protolarge.go.
+// Unary is a call: token, method, metadata, timeout, message. Its cancellation, its slot and late
+// answers are erpc's own, and so is its deadline, but that erpc's packets round it up by at most a
+// sixteenth: the timeout is gRPC's, to the microsecond. So are its limits: a call that blocks holds
+// a slot, and erpc's Client opens further sessions when slots are in use. Success without metadata
+// is a zero byte and the message. Status and details travel in the answer. Large is the same for
+// 64 KiB and more: the loop runs handlers itself whose type is quick, and should not run one that
+// decodes some MiB. The caller encodes such a request where it is sent from, and decodes an answer
+// where it came. Copies of some MiB are made in pieces: see protolarge.go.
 //
 // Exchange belongs to the streams of a connection: a batch of frames from the client, and a batch
 // from the server in its reply, each with a section for every stream that had something to say when

@@ -105,7 +105,7 @@ func (cc *ClientConn) send(
 	t := tries.Get().(*unaryTry)
 	defer t.free()
 	t.cc, t.info, t.link, t.watch, t.args, t.reply = cc, c, l, *w, args, reply
-	if err = t.prepare(); err != nil {
+	if err = t.prepare(ctx); err != nil {
 		return a, false, err
 	}
 	w.outHeader(c.method, c.compressName, c.md, l.peer)
