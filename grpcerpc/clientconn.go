@@ -74,8 +74,8 @@ type picking struct {
 }
 
 // NewClient makes a ClientConn of a target as gRPC names it: scheme:///name for each resolver that
-// is registered with grpc or given by WithResolvers, HOST:PORT, which is dns:///HOST:PORT, or
-// addresses with commas between them, which is static:///A,B. It connects with the first call, over
+// is registered with grpc or given by WithResolvers, HOST:PORT, which is dns:///HOST:PORT, shm:NAME,
+// or addresses with commas between them, which is static:///A,B. It connects with the first call, over
 // the event loop of a Loops.
 func NewClient(target string, options ...DialOption) (*ClientConn, error) {
 	cc := &ClientConn{target: target, state: connectivity.Idle, changed: make(chan struct{}),
@@ -134,8 +134,11 @@ func (cc *ClientConn) parseTarget() error {
 	}
 	if cc.builder == nil {
 		scheme := "dns:///"
-		if strings.Contains(cc.target, ",") {
+		switch {
+		case strings.Contains(cc.target, ","):
 			scheme = "static:///"
+		case strings.HasPrefix(cc.target, "shm:"): // as package shm prints its addresses
+			scheme = "passthrough:///"
 		}
 		if u, err = url.Parse(scheme + cc.target); err != nil {
 			return fmt.Errorf("grpcerpc: target %q: %w", cc.target, err)
