@@ -34,6 +34,7 @@ type goCall struct {
 	spare   [2][]byte     // memory for small ones of both, for calls with a place
 	// Of a Pool's call: another server may have room.
 	elsewhere bool
+	ahead     bool // of StartInLoop: it goes ahead of calls that wait
 	ended     chan struct{}
 	finish    Continuation        // k.onDone, bound once
 	done      func([]byte, error) // of Start; nil for a Call
@@ -179,14 +180,18 @@ func (c *Client) Start(
 }
 
 // StartInLoop is Start for callbacks of the loop, such as the done of another call: it does not
-// wait for room in the ring that leads into the loop. It must be called nowhere else.
+// wait for room in the ring that leads into the loop. It must be called nowhere else. The call goes
+// on with what the loop is doing, so it is ahead of calls that wait, and Config.MaxQueue does not
+// stop it: twice as many do.
 func (c *Client) StartInLoop(
 	reqType uint8, request []byte, done func(response []byte, err error),
 ) error {
 	if c.closed.Load() || c.over {
 		return unsent(ErrClosed)
 	}
-	newStart(c, reqType, request, done).onLoop(c.rpc)
+	k := newStart(c, reqType, request, done)
+	k.ahead = true
+	k.onLoop(c.rpc)
 	return nil
 }
 
@@ -224,7 +229,11 @@ func (k *goCall) begin(r *Rpc) {
 		k.deliver(m.away())
 		return
 	}
-	if c.calls >= r.cfg.MaxQueue {
+	most := r.cfg.MaxQueue
+	if k.ahead {
+		most *= 2
+	}
+	if c.calls >= most {
 		k.deliver(unsent(ErrExhausted))
 		return
 	}
@@ -232,7 +241,7 @@ func (k *goCall) begin(r *Rpc) {
 	if k.deadline = 0; k.timeout > 0 {
 		k.deadline = r.engine.Now().Add(k.timeout)
 	}
-	if c.queue.n == 0 {
+	if c.queue.n == 0 || k.ahead && c.queue.ahead == nil {
 		if l := c.pick(); l != nil {
 			k.send(l)
 			return
@@ -353,8 +362,8 @@ func contextError(ctx context.Context) error {
 // with a goroutine and a transport, with others (Dial, Loop.Dial), or has one of its own (Dial).
 // As many calls are under way as there are callers: it opens further sessions when the slots of
 // those that it has are in use, and closes them when they had no call for some seconds. Calls wait
-// for a slot while a server refuses further sessions, and while requests under way have 4 MiB. All
-// calls, under way and waiting, are Config.MaxQueue at most.
+// for a slot while a server refuses further sessions, and while 4 MiB of requests have not arrived.
+// All calls, under way and waiting, are Config.MaxQueue at most.
 //
 // A call that was given up uses its slot until its handler has returned at the server. Others do
 // not wait behind it: further sessions open, as many as Config.MaxSessions here and at the server

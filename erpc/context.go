@@ -50,6 +50,31 @@ func newHandlerContext(h ReqHandle, server context.Context) *handlerContext {
 	return c
 }
 
+// Shorten has the context that HandleRequest gave for the request end after so much time from now,
+// if it would not end before: for formats whose requests carry a finer deadline than packets, which
+// round it up by at most a sixteenth. It does nothing for requests that have no context.
+func (r ReqHandle) Shorten(left time.Duration) {
+	if c := r.job.ctx.Load(); c != nil {
+		c.shorten(r.Rpc().clock().Add(left))
+	}
+}
+
+// shorten moves the deadline to an earlier time.
+func (c *handlerContext) shorten(at Time) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.err != nil || c.deadline != 0 && c.deadline <= at {
+		return
+	}
+	c.deadline, c.at = at, time.Time{}
+	if c.watching {
+		if c.timer != nil {
+			c.timer.Stop()
+		}
+		c.setTimer()
+	}
+}
+
 // finish ends the context when its handler has returned. The job may be another request's by now,
 // if the handler has answered itself.
 func (c *handlerContext) finish() {
@@ -104,10 +129,15 @@ func (c *handlerContext) watch() {
 	}
 	c.watching = true
 	c.unwatch = context.AfterFunc(c.server, func() { c.end(context.Canceled) })
-	if at := c.deadline; at != 0 {
-		left := at.Sub(c.h.Rpc().clock())
-		c.timer = time.AfterFunc(left, func() { c.end(context.DeadlineExceeded) })
+	if c.deadline != 0 {
+		c.setTimer()
 	}
+}
+
+// setTimer makes the context end at its deadline. The lock is held.
+func (c *handlerContext) setTimer() {
+	left := c.deadline.Sub(c.h.Rpc().clock())
+	c.timer = time.AfterFunc(left, func() { c.end(context.DeadlineExceeded) })
 }
 
 // Deadline implements context.Context: when the client gives the request up; see ReqHandle.

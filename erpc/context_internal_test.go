@@ -62,6 +62,18 @@ func TestHandlerContextEnds(t *testing.T) {
 			context.Canceled},
 		"deadline": {func(*contextRig, *job, *handlerContext) { <-time.After(time.Hour) },
 			context.DeadlineExceeded},
+		"shortened": {func(_ *contextRig, _ *job, c *handlerContext) {
+			c.h.Shorten(time.Minute)
+			<-time.After(time.Minute)
+		}, context.DeadlineExceeded},
+		"before shortened": {func(_ *contextRig, _ *job, c *handlerContext) {
+			c.h.Shorten(time.Minute)
+			<-time.After(time.Minute - 1)
+		}, nil},
+		"not lengthened": {func(_ *contextRig, _ *job, c *handlerContext) {
+			c.h.Shorten(2 * time.Hour)
+			<-time.After(time.Hour)
+		}, context.DeadlineExceeded},
 		"server": {func(g *contextRig, _ *job, _ *handlerContext) { g.close() },
 			context.Canceled},
 		"return": {func(_ *contextRig, _ *job, c *handlerContext) { c.finish() },

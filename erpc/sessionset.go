@@ -20,9 +20,12 @@ const (
 	minHold, maxHold = time.Millisecond, 100 * time.Millisecond
 )
 
-// While requests under way have manyBytes no further session opens: they wait for the network, and
-// each session has credits of its own.
-const manyBytes = 4 << 20
+// While manyBytes of requests have not arrived no further session opens: they wait for the network,
+// and each session has credits of its own. It is looked every arriveWait.
+const (
+	manyBytes  = 4 << 20
+	arriveWait = time.Millisecond
+)
 
 // clientSession is a session of a Client. Like everything in this file it belongs to the loop.
 type clientSession struct {
@@ -59,23 +62,46 @@ type sessionSet struct {
 	holdFor    time.Duration
 }
 
-// callQueue is a line of calls.
+// callQueue is a line of calls. Those that go ahead are before all others.
 type callQueue struct {
 	first, last *goCall
+	ahead       *goCall // the last of those that go ahead; nil if there is none
 	n           int
 }
 
-func (q *callQueue) pushBack(k *goCall)  { q.insert(q.last, k, nil) }
-func (q *callQueue) pushFront(k *goCall) { q.insert(nil, k, q.first) }
+// pushBack puts k behind the others of its kind.
+func (q *callQueue) pushBack(k *goCall) {
+	if k.ahead {
+		q.insert(q.ahead, k)
+		q.ahead = k
+	} else {
+		q.insert(q.last, k)
+	}
+}
 
-// insert puts k between two neighbours; nil stands for an end of the line.
-func (q *callQueue) insert(prev, k, next *goCall) {
-	k.prev, k.next, k.queued = prev, next, true
-	*q.behind(prev), *q.before(next) = k, k
+// pushFront puts k before the others of its kind.
+func (q *callQueue) pushFront(k *goCall) {
+	if !k.ahead {
+		q.insert(q.ahead, k)
+		return
+	}
+	q.insert(nil, k)
+	if q.ahead == nil {
+		q.ahead = k
+	}
+}
+
+// insert puts k behind prev; nil stands for the beginning of the line.
+func (q *callQueue) insert(prev, k *goCall) {
+	k.prev, k.next, k.queued = prev, *q.behind(prev), true
+	*q.behind(prev), *q.before(k.next) = k, k
 	q.n++
 }
 
 func (q *callQueue) remove(k *goCall) {
+	if q.ahead == k {
+		q.ahead = k.prev
+	}
 	*q.behind(k.prev), *q.before(k.next) = k.next, k.prev
 	k.prev, k.next, k.queued = nil, nil, false
 	q.n--
@@ -247,7 +273,7 @@ func (c *Client) retireAll(epoch uint64) {
 // way.
 func (c *Client) grow() {
 	open := len(c.all) - c.connecting
-	if c.holding || open == 0 || c.connecting >= open || c.queue.n == 0 || c.bytes >= manyBytes {
+	if c.holding || open == 0 || c.connecting >= open || c.queue.n == 0 {
 		return
 	}
 	now := c.rpc.readClock()
@@ -261,6 +287,9 @@ func (c *Client) grow() {
 		}
 	}
 	need := min((c.queue.n+slots-1)/slots, open) - c.connecting
+	if need <= 0 || c.crowds() {
+		return
+	}
 	for range need {
 		s, err := c.rpc.dial(c.all[0].s.Peer(), hostOf(c.text), c.rpc.cfg.Timing.ConnectTimeout)
 		if err != nil {
@@ -269,6 +298,30 @@ func (c *Client) grow() {
 		}
 		c.open(s, true)
 	}
+}
+
+// crowds reports whether so many bytes have not arrived that no further session opens. Then grow is
+// called again later.
+func (c *Client) crowds() bool {
+	if c.bytes < manyBytes {
+		return false
+	}
+	if c.alarms.arrive == 0 && c.arriving() >= manyBytes {
+		c.alarms.arrive = c.rpc.readClock().Add(arriveWait)
+		c.arm()
+	}
+	return c.alarms.arrive != 0
+}
+
+// arriving returns how many bytes of requests have not arrived at the server, as far as it has
+// said.
+func (c *Client) arriving() (n int) {
+	for _, l := range c.all {
+		if l.busy > 0 {
+			n += l.s.conn.Client.Arriving()
+		}
+	}
+	return n
 }
 
 // growLater puts off the next further session, for longer each time. That is no error. Sessions
@@ -406,14 +459,16 @@ func (c *Client) try() {
 }
 
 // clientAlarms are the times at which a Client has something to do; 0 for none.
-type clientAlarms struct{ lookup, race, shut, hold, trim, redial, listen monotime.Time }
+type clientAlarms struct {
+	lookup, race, shut, hold, trim, redial, listen, arrive monotime.Time
+}
 
 // arm has onAlarm called when the first alarm is due.
 func (c *Client) arm() {
 	first := monotime.Never
 	a := &c.alarms
 	for _, at := range [...]monotime.Time{
-		a.lookup, a.race, a.shut, a.hold, a.trim, a.redial, a.listen,
+		a.lookup, a.race, a.shut, a.hold, a.trim, a.redial, a.listen, a.arrive,
 	} {
 		if at != 0 {
 			first = min(first, at)
@@ -431,6 +486,7 @@ func (c *Client) onAlarm() {
 	}{
 		{&a.lookup, c.lookupDue}, {&a.race, c.raceOn}, {&a.shut, c.shut}, {&a.hold, c.try},
 		{&a.trim, c.trim}, {&a.redial, c.member.redial}, {&a.listen, c.member.listen},
+		{&a.arrive, c.grow},
 	} {
 		if *due.at != 0 && now >= *due.at {
 			*due.at = 0

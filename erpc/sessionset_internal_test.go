@@ -6,17 +6,29 @@ import (
 	"testing"
 )
 
-// TestCallQueue compares the queue with a slice.
+// TestCallQueue compares the queue with a slice, in which calls that go ahead are first.
 func TestCallQueue(t *testing.T) {
 	rng := rand.New(rand.NewPCG(1, 2))
 	var q callQueue
 	var want []*goCall
 	for range 20_000 {
-		switch k := new(goCall); rng.IntN(4) {
+		ahead := 0
+		for ahead < len(want) && want[ahead].ahead {
+			ahead++
+		}
+		switch k := new(goCall); rng.IntN(6) {
 		case 0:
 			q.pushBack(k)
 			want = append(want, k)
 		case 1:
+			q.pushFront(k)
+			want = slices.Insert(want, ahead, k)
+		case 2:
+			k.ahead = true
+			q.pushBack(k)
+			want = slices.Insert(want, ahead, k)
+		case 3:
+			k.ahead = true
 			q.pushFront(k)
 			want = slices.Insert(want, 0, k)
 		default:

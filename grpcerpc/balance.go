@@ -4,16 +4,18 @@ import (
 	"context"
 	"fmt"
 	"math/rand/v2"
-	"slices"
 	"sync"
 	"time"
 
 	"google.golang.org/grpc/balancer"
+	"google.golang.org/grpc/balancer/base"
 	_ "google.golang.org/grpc/balancer/leastrequest" // registers least loaded
+	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/connectivity"
-	estats "google.golang.org/grpc/experimental/stats"
+	"google.golang.org/grpc/grpclog"
 	"google.golang.org/grpc/resolver"
 	"google.golang.org/grpc/serviceconfig"
+	"google.golang.org/grpc/status"
 
 	"github.com/userspace-rpc/erpc/erpc"
 )
@@ -41,7 +43,7 @@ func (r resolverConn) UpdateState(s resolver.State) error {
 
 // ReportError tells the balancer that names cannot be resolved.
 func (r resolverConn) ReportError(err error) {
-	r.cc.serial.do(func() { r.cc.needBalancer(nil).ResolverError(err) })
+	r.cc.serial.do(func() { r.cc.unresolved(err) })
 }
 
 // NewAddress is the older form of UpdateState.
@@ -58,8 +60,16 @@ func (r resolverConn) ParseServiceConfig(text string) *serviceconfig.ParseResult
 	return &serviceconfig.ParseResult{Config: c}
 }
 
+// unresolved takes an error of the resolver, in cc.serial.
+func (cc *ClientConn) unresolved(err error) {
+	cc.apply(cc.known())
+	cc.policyOf(cc.known()).balancer.ResolverError(err)
+	cc.resolve()
+}
+
 // update takes what a resolver says, in cc.serial.
 func (cc *ClientConn) update(s resolver.State) error {
+	defer cc.resolve()
 	if len(s.Endpoints) == 0 {
 		for _, a := range s.Addresses {
 			e := resolver.Endpoint{Addresses: []resolver.Address{a}}
@@ -72,110 +82,70 @@ func (cc *ClientConn) update(s resolver.State) error {
 		}
 	}
 	cc.servers.Store(int64(len(s.Addresses)))
-	config := cc.defaultConfig
-	if r := s.ServiceConfig; r != nil && !cc.opts.noService {
-		if c, ok := r.Config.(*serviceConfig); ok && r.Err == nil {
-			config = c
-		}
+	config, err := cc.configOf(s.ServiceConfig)
+	if err != nil && !cc.applied {
+		cc.mu.Lock()
+		cc.setPicker(balancer.State{ConnectivityState: connectivity.TransientFailure,
+			Picker: base.NewErrPicker(err)})
+		cc.mu.Unlock()
+		return balancer.ErrBadResolverState
 	}
-	cc.config.Store(config)
-	b := cc.needBalancer(config)
+	cc.apply(config)
 	state := balancer.ClientConnState{ResolverState: s}
 	if config != nil {
 		state.BalancerConfig = config.balancerConfig
 	}
-	return b.UpdateClientConnState(state)
-}
-
-// needBalancer returns the balancer that a service config asks for, in cc.serial.
-func (cc *ClientConn) needBalancer(config *serviceConfig) balancer.Balancer {
-	name := defaultBalancer
-	if config != nil && config.balancer != "" && balancer.Get(config.balancer) != nil {
-		name = config.balancer
+	said := cc.policyOf(config).balancer.UpdateClientConnState(state)
+	if err != nil {
+		return balancer.ErrBadResolverState
 	}
-	if cc.balancer != nil && (config == nil || name == cc.balancerName) {
-		return cc.balancer
+	return said
+}
+
+// configOf returns the service config that holds with one of the resolver, as grpc-go does: with
+// none, or with one that cannot be read, which is an error, the last one goes on.
+func (cc *ClientConn) configOf(r *serviceconfig.ParseResult) (*serviceConfig, error) {
+	if r == nil || cc.opts.noService {
+		return cc.known(), nil
 	}
-	if cc.balancer != nil {
-		cc.balancer.Close()
-		cc.shutDown()
+	c, ok := r.Config.(*serviceConfig)
+	switch {
+	case r.Err != nil:
+		return cc.known(), status.Errorf(codes.Unavailable, "error parsing service config: %v", r.Err)
+	case !ok:
+		return cc.known(), status.Errorf(codes.Unavailable, "illegal service config type: %T", r.Config)
 	}
-	cc.balancerName = name
-	cc.balancer = balancer.Get(name).Build(&balancerConn{cc: cc}, balancer.BuildOptions{
-		Authority: cc.authority, CustomUserAgent: cc.opts.userAgent, Target: cc.parsed,
-		DialCreds: cc.credsOverTCP(), ChannelzParent: grpcOptions().ChannelzParent,
-	})
-	return cc.balancer
+	return c, nil
 }
 
-// shutDown ends all connections, in cc.serial.
-func (cc *ClientConn) shutDown() {
-	for _, sc := range slices.Clone(cc.subConns) {
-		sc.Shutdown()
+// known returns the service config of before, at first the default one; nil if there is none.
+func (cc *ClientConn) known() *serviceConfig { return cc.config.Load() }
+
+// apply has calls go by a service config from now on, in cc.serial.
+func (cc *ClientConn) apply(c *serviceConfig) {
+	cc.applied = true
+	if cc.config.Swap(c) != c {
+		cc.throttle.Store(newThrottle(c))
+	}
+	if c != nil && c.hedges && !cc.opts.noRetry {
+		hedgesTold.Do(func() { logger.Warning("hedgingPolicy is not supported, as in grpc-go: calls go out once") })
 	}
 }
 
-// balancerConn is the balancer.ClientConn of a ClientConn.
-type balancerConn struct {
-	balancer.ClientConn // nil: grpc may add methods
-	cc                  *ClientConn
-}
+// logger logs as grpc does.
+var logger = grpclog.Component("grpcerpc")
 
-// NewSubConn makes a connection that is not opened.
-func (b *balancerConn) NewSubConn(
-	list []resolver.Address, opts balancer.NewSubConnOptions,
-) (balancer.SubConn, error) {
-	sc := &subConn{cc: b.cc, addrs: list, tell: opts.StateListener, state: connectivity.Idle}
-	if sc.tell == nil {
-		sc.tell = func(s balancer.SubConnState) {
-			b.cc.balancer.UpdateSubConnState(sc, s) //lint:ignore SA1019 for older balancers
-		}
-	}
-	b.cc.mu.Lock()
-	defer b.cc.mu.Unlock()
-	if b.cc.closed {
-		return nil, errClosing
-	}
-	b.cc.subConns = append(b.cc.subConns, sc)
-	return sc, nil
-}
+// hedgesTold is for what is logged of hedgingPolicy.
+var hedgesTold sync.Once
 
-// RemoveSubConn is SubConn.Shutdown.
-func (b *balancerConn) RemoveSubConn(sc balancer.SubConn) { sc.Shutdown() }
-
-// UpdateAddresses is SubConn.UpdateAddresses.
-func (b *balancerConn) UpdateAddresses(sc balancer.SubConn, list []resolver.Address) {
-	sc.UpdateAddresses(list) //lint:ignore SA1019 for older balancers
-}
-
-// UpdateState takes a new picker.
-func (b *balancerConn) UpdateState(s balancer.State) { b.cc.setPicker(s) }
-
-// ResolveNow asks the resolver for names again.
-func (b *balancerConn) ResolveNow(o resolver.ResolveNowOptions) {
-	b.cc.background(func() {
-		b.cc.mu.Lock()
-		r := b.cc.resolver
-		b.cc.mu.Unlock()
-		if r != nil {
-			r.ResolveNow(o)
-		}
-	})
-}
-
-// Target returns the target of the ClientConn.
-func (b *balancerConn) Target() string { return b.cc.target }
-
-// MetricsRecorder records nothing.
-func (b *balancerConn) MetricsRecorder() estats.MetricsRecorder { return noMetrics }
-
-// noMetrics takes what balancers and resolvers measure.
-var noMetrics = &estats.UnimplementedMetricsRecorder{}
+// resolve lets calls begin that wait for the first result of the resolver.
+func (cc *ClientConn) resolve() { cc.firstResult.Do(func() { close(cc.resolved) }) }
 
 // subConn is a connection to the first of its addresses that answers.
 type subConn struct {
 	balancer.SubConn // nil: grpc may add methods
 	cc               *ClientConn
+	policy           *policy // which asked for it
 	tell             func(balancer.SubConnState)
 
 	mu       sync.Mutex
@@ -186,10 +156,9 @@ type subConn struct {
 	timer    *time.Timer // until the next try
 	failures int
 	told     connectivity.State // what the balancer knows
-	health   int                // number of the health listener
-	healthy  func(balancer.SubConnState)
-	hushed   bool  // the link is there, but its server is silent
-	quiet    *link // in place of link: its server is silent, and calls go to others
+	hushed   bool               // the link is there, but its server is silent
+	quiet    *link              // in place of link: calls go to others
+	health   health
 
 	producing sync.Mutex
 	producers map[balancer.ProducerBuilder]*producer
@@ -208,10 +177,14 @@ func (sc *subConn) set(state connectivity.State, err error) {
 		sc.closeProducers()
 		sc.mu.Lock()
 		sc.told = state
-		sc.health++ // a listener is of the state that it was registered in
-		sc.healthy, sc.hushed = nil, false
+		sc.health.listen(nil) // a listener is of the state that it was registered in
 		sc.mu.Unlock()
-		sc.tell(balancer.SubConnState{ConnectivityState: state, ConnectionError: err})
+		sc.cc.mu.Lock()
+		left := sc.policy.left()
+		sc.cc.mu.Unlock()
+		if !left {
+			sc.tell(balancer.SubConnState{ConnectivityState: state, ConnectionError: err})
+		}
 	})
 }
 
@@ -266,23 +239,31 @@ func (sc *subConn) connect(ctx context.Context, addrs []resolver.Address) {
 		}
 	case err != nil:
 		sc.set(connectivity.TransientFailure, err)
-		sc.timer = time.AfterFunc(sc.pause(), sc.rest)
+		sc.timer = time.AfterFunc(sc.cc.pause(sc.failures), sc.rest)
 		sc.failures++
 	default:
-		sc.link, sc.failures = l, 0
-		sc.set(connectivity.Ready, nil)
-		if !l.alive() {
-			sc.link = nil
-			sc.set(connectivity.Idle, nil)
-		}
+		sc.opened(l)
 	}
 }
 
-// pause returns how long to wait after a failure.
-func (sc *subConn) pause() time.Duration {
-	b := sc.cc.opts.backoff
+// opened takes a link that was opened. The lock is held.
+func (sc *subConn) opened(l *link) {
+	sc.failures, sc.hushed = 0, false
+	if !sc.guard(l) {
+		sc.link = l
+		sc.set(connectivity.Ready, nil)
+	}
+	if !l.alive() {
+		sc.takeLink()
+		sc.set(connectivity.Idle, nil)
+	}
+}
+
+// pause returns how long to wait after so many failures and one.
+func (cc *ClientConn) pause(failures int) time.Duration {
+	b := cc.opts.backoff
 	d := float64(b.BaseDelay)
-	for range sc.failures {
+	for range failures {
 		if d *= b.Multiplier; d >= float64(b.MaxDelay) {
 			d = float64(b.MaxDelay)
 			break
@@ -305,7 +286,7 @@ func (sc *subConn) lost(l *link) {
 	sc.mu.Lock()
 	defer sc.mu.Unlock()
 	if l != nil && (sc.link == l || sc.quiet == l) {
-		sc.link, sc.quiet = nil, nil
+		sc.takeLink()
 		sc.set(connectivity.Idle, nil)
 	}
 }
@@ -315,30 +296,32 @@ func (sc *subConn) lost(l *link) {
 // server is heard: then it is there at once. It runs in cc.serial.
 func (sc *subConn) silent(l *link) {
 	sc.mu.Lock()
-	tell := sc.healthy
+	sc.hushed = sc.link == l || sc.quiet == l
+	tell := sc.health.tell
 	switch {
 	case sc.link != l:
 		tell = nil
-	case tell != nil:
-		sc.hushed = true
-	default:
+	case tell == nil:
 		sc.link, sc.quiet = nil, l
 		sc.set(connectivity.TransientFailure, errSilent)
 	}
 	sc.mu.Unlock()
 	if tell != nil {
-		tell(balancer.SubConnState{
-			ConnectivityState: connectivity.TransientFailure, ConnectionError: errSilent,
-		})
+		tell(silence)
 	}
+}
+
+// silence is what balancers hear of a silent server.
+var silence = balancer.SubConnState{
+	ConnectivityState: connectivity.TransientFailure, ConnectionError: errSilent,
 }
 
 // heard follows silent when the server was heard.
 func (sc *subConn) heard(l *link) {
 	sc.mu.Lock()
-	tell := sc.healthy
+	tell, state := sc.health.tell, sc.health.state
 	switch {
-	case sc.quiet == l:
+	case sc.quiet == l && !sc.health.sick:
 		sc.set(connectivity.Idle, nil)
 		tell = nil
 	case sc.link != l || !sc.hushed:
@@ -347,7 +330,7 @@ func (sc *subConn) heard(l *link) {
 	sc.hushed = false
 	sc.mu.Unlock()
 	if tell != nil {
-		tell(balancer.SubConnState{ConnectivityState: connectivity.Ready})
+		tell(state)
 	}
 }
 
@@ -362,13 +345,14 @@ func (sc *subConn) use() *link {
 	return l
 }
 
-// takeLink returns the link, silent or not, which the connection has no more. The lock is held.
+// takeLink returns the link, usable or not, which the connection has no more. The lock is held.
 func (sc *subConn) takeLink() *link {
 	l := sc.link
 	if l == nil {
 		l = sc.quiet
 	}
-	sc.link, sc.quiet = nil, nil
+	sc.link, sc.quiet, sc.hushed = nil, nil, false
+	sc.health.end()
 	return l
 }
 

@@ -162,7 +162,8 @@ func TestServiceConfig(t *testing.T) {
 		`x`, `{"loadBalancingConfig": [{"none": {}}]}`,
 		`{"loadBalancingConfig": [{"weighted_round_robin": {}}]}`,
 		`{"methodConfig": [{"name": [{}], "timeout": "1"}]}`,
-		`{"methodConfig": [{"name": [{}], "hedgingPolicy": {}}]}`, `{"retryThrottling": {}}`,
+		`{"retryThrottling": {}}`, `{"retryThrottling": {"maxTokens": 1001, "tokenRatio": 1}}`,
+		`{"retryThrottling": {"maxTokens": 10}}`,
 		`{"methodConfig": [{"name": [{}], "retryPolicy": {}}]}`, `{"methodConfig": [{"name": [{}, {}]}]}`,
 	} {
 		if cc, err := grpcerpc.NewClient("x:1", grpcerpc.WithDefaultServiceConfig(text)); err == nil {

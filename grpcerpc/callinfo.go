@@ -22,7 +22,7 @@ import (
 type callInfo struct {
 	coding
 	method       string
-	only         *subConn // which the call is for; nil: the picker chooses
+	only         chosen // where the call goes; nil: the picker chooses
 	stats        []stats.Handler
 	subtype      string
 	compressName string
@@ -39,6 +39,12 @@ type callInfo struct {
 	onFinish     []func(error)
 }
 
+// chosen is what a call of this package's own goes over, whatever the picker says.
+type chosen interface {
+	// choose returns the link with one call counted in.
+	choose() (*link, error)
+}
+
 // callInfoOf reads the options of a call.
 func (cc *ClientConn) callInfoOf(method string, opts []grpc.CallOption) (*callInfo, error) {
 	c := &callInfo{method: method, failFast: true, maxRecv: defaultMaxRecv, maxSend: defaultMaxSend,
@@ -51,7 +57,7 @@ func (cc *ClientConn) callInfoOf(method string, opts []grpc.CallOption) (*callIn
 		c.failFast = !*m.waitForReady
 	}
 	if !cc.opts.noRetry {
-		c.retries.policy = m.retry
+		c.retries.policy, c.retries.throttle = m.retry, cc.throttle.Load()
 	}
 	for _, o := range opts {
 		if err := c.take(o); err != nil {
@@ -247,8 +253,11 @@ func (cc *ClientConn) within(
 	return ctx, func() {}
 }
 
-// finish tells the options how the call ended.
+// finish tells the throttle and the options how the call ended.
 func (c *callInfo) finish(err error) {
+	if err == nil {
+		c.retries.throttle.succeed()
+	}
 	for _, f := range c.onFinish {
 		f(err)
 	}

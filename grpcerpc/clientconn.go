@@ -49,13 +49,16 @@ type ClientConn struct {
 	closing   sync.WaitGroup // of links that close
 	work      sync.WaitGroup // goroutines of background
 
-	serial        serial // all below runs in it
-	balancer      balancer.Balancer
-	balancerName  string
-	defaultConfig *serviceConfig // fixed
+	throttle    atomic.Pointer[throttle] // of retries; nil: none
+	firstResult sync.Once
+	resolved    chan struct{} // closed when the resolver has said something
+
+	serial  serial // the resolver and the balancers run in it
+	applied bool   // a service config holds, or that there is none; in serial
 
 	mu       sync.Mutex
 	closed   bool
+	policies policies
 	subConns []*subConn
 	links    map[*link]struct{} // that are open
 	resolver resolver.Resolver
@@ -71,12 +74,12 @@ type picking struct {
 }
 
 // NewClient makes a ClientConn of a target as gRPC names it: scheme:///name for each resolver that
-// is registered with grpc or given by WithResolvers, HOST:PORT, which is dns:///HOST:PORT, or
-// addresses with commas between them, which is static:///A,B. It connects with the first call, over
+// is registered with grpc or given by WithResolvers, HOST:PORT, which is dns:///HOST:PORT, shm:NAME,
+// or addresses with commas between them, which is static:///A,B. It connects with the first call, over
 // the event loop of a Loops.
 func NewClient(target string, options ...DialOption) (*ClientConn, error) {
 	cc := &ClientConn{target: target, state: connectivity.Idle, changed: make(chan struct{}),
-		links: make(map[*link]struct{}), patience: helloWithin}
+		resolved: make(chan struct{}), links: make(map[*link]struct{}), patience: helloWithin}
 	cc.opts = dialOptions{
 		userAgent: "grpc-go/" + grpc.Version + " grpcerpc/1", backoff: backoff.DefaultConfig,
 		maxHeaders: defaultMaxHeaders,
@@ -90,7 +93,9 @@ func NewClient(target string, options ...DialOption) (*ClientConn, error) {
 		return nil, err
 	}
 	if cc.opts.serviceConfig != "" {
-		cc.defaultConfig, _ = parseServiceConfig(cc.opts.serviceConfig) // it was parsed before
+		config, _ := parseServiceConfig(cc.opts.serviceConfig) // it was parsed before
+		cc.config.Store(config)
+		cc.throttle.Store(newThrottle(config))
 	}
 	if err := cc.parseTarget(); err != nil {
 		return nil, err
@@ -99,7 +104,6 @@ func NewClient(target string, options ...DialOption) (*ClientConn, error) {
 		return nil, err
 	}
 	cc.picker.Store(&picking{newer: make(chan struct{})})
-	cc.config.Store(cc.defaultConfig)
 	if err := cc.dialTCP(); err != nil {
 		return nil, errors.Join(err, cc.closeGRPC())
 	}
@@ -130,8 +134,11 @@ func (cc *ClientConn) parseTarget() error {
 	}
 	if cc.builder == nil {
 		scheme := "dns:///"
-		if strings.Contains(cc.target, ",") {
+		switch {
+		case strings.Contains(cc.target, ","):
 			scheme = "static:///"
+		case strings.HasPrefix(cc.target, "shm:"): // as package shm prints its addresses
+			scheme = "passthrough:///"
 		}
 		if u, err = url.Parse(scheme + cc.target); err != nil {
 			return fmt.Errorf("grpcerpc: target %q: %w", cc.target, err)
@@ -235,8 +242,11 @@ func (cc *ClientConn) Connect() {
 	}
 	cc.begin()
 	cc.serial.do(func() {
-		if cc.balancer != nil {
-			cc.balancer.ExitIdle()
+		cc.mu.Lock()
+		p := cc.policies.latest()
+		cc.mu.Unlock()
+		if p != nil {
+			p.balancer.ExitIdle()
 		}
 	})
 }
@@ -249,7 +259,7 @@ func (cc *ClientConn) begin() {
 			DialCreds: cc.credsOverTCP(), MetricsRecorder: noMetrics,
 		})
 		if err != nil {
-			cc.serial.do(func() { cc.needBalancer(nil).ResolverError(err) })
+			cc.serial.do(func() { cc.unresolved(err) })
 			return
 		}
 		cc.mu.Lock()
@@ -260,6 +270,25 @@ func (cc *ClientConn) begin() {
 			r.Close()
 		}
 	})
+}
+
+// await waits for the first result of the resolver: what its service config says of methods holds
+// for all calls.
+func (cc *ClientConn) await(ctx context.Context) error {
+	cc.begin()
+	select {
+	case <-cc.resolved:
+		return nil
+	default:
+	}
+	select {
+	case <-cc.resolved:
+		return nil
+	case <-ctx.Done():
+		return status.FromContextError(ctx.Err()).Err()
+	case <-cc.ctx.Done():
+		return errClosing
+	}
 }
 
 // background runs f in a goroutine that Close waits for. It reports false after Close.
@@ -284,10 +313,8 @@ func (cc *ClientConn) forget(sc *subConn) {
 	}
 }
 
-// setPicker takes what the balancer says.
+// setPicker takes what the current policy says. Cc.mu is held.
 func (cc *ClientConn) setPicker(s balancer.State) {
-	cc.mu.Lock()
-	defer cc.mu.Unlock()
 	if cc.closed {
 		return
 	}
@@ -351,10 +378,14 @@ func (cc *ClientConn) Close() error {
 		r.Close()
 	}
 	cc.serial.close(func() {
-		if cc.balancer != nil {
-			cc.balancer.Close()
+		cc.mu.Lock()
+		both := cc.policies
+		cc.mu.Unlock()
+		for _, p := range []*policy{both.pending, both.current} {
+			if p != nil {
+				p.close()
+			}
 		}
-		cc.shutDown()
 	})
 	cc.work.Wait()
 	cc.closeLinks()
@@ -378,7 +409,8 @@ func (cc *ClientConn) pick(
 	ctx context.Context, c *callInfo, failFast bool,
 ) (*link, balancer.PickResult, error) {
 	if c.only != nil {
-		return c.only.pick()
+		l, err := c.only.choose()
+		return l, balancer.PickResult{}, err
 	}
 	cc.begin()
 	var last error

@@ -55,11 +55,15 @@ func codecFor(subtype string) encoding.CodecV2 {
 }
 
 // isProto reports whether a codec is gRPC's own for protobuf. Messages go around it then, with one
-// copy less.
-func isProto(c encoding.CodecV2) bool { return reflect.TypeOf(c) == protoCodec }
+// copy less. It is told by its package: what is registered under its name may be somebody else's,
+// before this package begins and at any time.
+func isProto(c encoding.CodecV2) bool {
+	t := reflect.TypeOf(c)
+	return t != nil && t.Kind() == reflect.Pointer && t.Elem().PkgPath() == protoPackage
+}
 
-// protoCodec is the type of gRPC's own codec for protobuf.
-var protoCodec = reflect.TypeOf(encoding.GetCodecV2(protocodec.Name))
+// protoPackage is the package of gRPC's own codec for protobuf.
+const protoPackage = "google.golang.org/grpc/encoding/proto"
 
 // appendMessage appends v to b, encoded by codec. A nil message is empty.
 func appendMessage(b []byte, codec encoding.CodecV2, v any) ([]byte, error) {

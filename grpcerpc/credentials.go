@@ -22,7 +22,7 @@ type tlsCreds struct {
 // sessions too: with them calls go over erpc, encrypted, and over TCP with TLS where WithTCP or
 // ServeTCP say so. It is for WithTransportCredentials and Creds, and as good for those of package
 // grpc. See erpc.Config.TLS for what of the config counts; a client checks the host in the
-// ClientConn's authority. As there, ClientCAs alone make a server demand certificates, over TCP
+// ClientConn's authority, or in the address of each server if the target is a list of them. As there, ClientCAs alone make a server demand certificates, over TCP
 // too, where credentials.NewTLS would not ask for any.
 //
 // Credentials of credentials.NewTLS do not say what they were made of, so sessions cannot have
@@ -82,7 +82,7 @@ func (cc *ClientConn) secured() erpc.Config {
 	cfg := withDefaults(cc.opts.config)
 	if t, ok := cc.opts.creds.(*tlsCreds); ok {
 		cfg.TLS = t.cfg
-		if cfg.TLS.ServerName == "" {
+		if cfg.TLS.ServerName == "" && !cc.listed() {
 			cfg.TLS = t.cfg.Clone()
 			cfg.TLS.ServerName = cc.authority
 			if host, _, err := net.SplitHostPort(cc.authority); err == nil {
@@ -91,6 +91,13 @@ func (cc *ClientConn) secured() erpc.Config {
 		}
 	}
 	return cfg
+}
+
+// listed reports whether the target is a list of addresses. Each server is known by its own host
+// then, if WithAuthority gives no name.
+func (cc *ClientConn) listed() bool {
+	_, ok := cc.builder.(static)
+	return ok && cc.opts.authority == ""
 }
 
 // seals reports whether a ClientConn's sessions are encrypted, and the server is known by a name.

@@ -68,6 +68,10 @@ func TestNewTLS(t *testing.T) {
 		t.Errorf("%q asked", c.asked)
 	}
 	is(t, "close", cc.Close(), codes.OK)
+	list := connect(t, "static:///"+r.addr+","+r.addr, creds)
+	_, err = pb.NewGreeterClient(list).SayHello(within(t), &pb.HelloRequest{Name: "World"})
+	is(t, "a call by a list of addresses", err, codes.OK)
+	<-seen
 	strange := ca.Config("", id)
 	strange.RootCAs = other.Pool
 	for name, opts := range map[string][]grpcerpc.DialOption{

@@ -17,7 +17,8 @@
 // # Who owns what
 //
 //	Loops         event loops, with a transport each, that ClientConns share
-//	ClientConn    a resolver and a balancer of grpc, and a part in a loop
+//	ClientConn    a resolver of grpc, policies, and a part in a loop
+//	policy        a balancer of grpc, current or about to take the current one's place
 //	subConn       a server that the balancer asked for: at most one link at a time
 //	link          a connection: an erpc.Client, the token that the server drew for it
 //	pipe          the streams of a link, and the exchanges that carry them
@@ -40,13 +41,14 @@
 // GOAWAY, and Life goes on until the last call has ended. A request that waits at the server costs
 // erpc no credit and no packet.
 //
-// Unary is a call: token, method, metadata, message. Its deadline, its cancellation, its slot and
-// late answers are erpc's own. So are its limits: a call that blocks holds a slot, and erpc's
-// Client opens further sessions when slots are in use. Success without metadata is a zero byte and
-// the message. Status and details travel in the answer. Large is the same for 64 KiB and more: the
-// loop runs handlers itself whose type is quick, and should not run one that decodes some MiB. The
-// caller encodes such a request where it is sent from, and decodes an answer where it came. Copies
-// of some MiB are made in pieces: see protolarge.go.
+// Unary is a call: token, method, metadata, timeout, message. Its cancellation, its slot and late
+// answers are erpc's own, and so is its deadline, but that erpc's packets round it up by at most a
+// sixteenth: the timeout is gRPC's, to the microsecond. So are its limits: a call that blocks holds
+// a slot, and erpc's Client opens further sessions when slots are in use. Success without metadata
+// is a zero byte and the message. Status and details travel in the answer. Large is the same for
+// 64 KiB and more: the loop runs handlers itself whose type is quick, and should not run one that
+// decodes some MiB. The caller encodes such a request where it is sent from, and decodes an answer
+// where it came. Copies of some MiB are made in pieces: see protolarge.go.
 //
 // Exchange belongs to the streams of a connection: a batch of frames from the client, and a batch
 // from the server in its reply, each with a section for every stream that had something to say when
@@ -101,7 +103,7 @@
 //     where the balancer does not listen for health. Half of the addresses at most are left so.
 //   - Keys of outgoing metadata with upper case are sent in lower case; gRPC refuses some of them.
 //   - SendHeader of a unary handler travels with the answer.
-//   - Other connections that are ready are healthy: healthCheckConfig in service configs is unread.
+//   - A service config's healthCheckConfig needs no import of grpc's health package.
 //   - Balancers learn loads by ORCA only where they ask servers for them, out of band. Those in
 //     trailers are not read, for which weighted_round_robin is refused.
 //   - ClientConn does not become idle by itself, and ResetConnectBackoff is not there.
@@ -115,8 +117,8 @@
 // PreparedMsg, call options of grpc that are not in this list (Header, Trailer, Peer, WaitForReady,
 // OnFinish, MaxCallRecvMsgSize, MaxCallSendMsgSize, PerRPCCredentials, UseCompressor,
 // CallContentSubtype, ForceCodec, ForceCodecV2, MaxRetryRPCBufferSize, StaticMethod; an option of
-// another type means the one that it embeds, and nothing with grpc.EmptyCallOption), hedging,
-// retryThrottling, weighted_round_robin, SetSendCompressor. Of the options of grpc.NewServer and
+// another type means the one that it embeds, and nothing with grpc.EmptyCallOption),
+// weighted_round_robin, SetSendCompressor. A hedgingPolicy is skipped and logged, as in grpc-go. Of the options of grpc.NewServer and
 // grpc.NewClient those without a counterpart here do not compile: channelz, binary logs, xDS, ORCA,
 // tap handles, dialers, window and buffer sizes, idle timeouts.
 package grpcerpc

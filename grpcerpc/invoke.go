@@ -24,6 +24,9 @@ func (cc *ClientConn) invoke(
 	if cc.onlyTCP() {
 		return cc.tcp.Invoke(ctx, method, args, reply, opts...)
 	}
+	if err := cc.await(ctx); err != nil {
+		return err
+	}
 	c, err := cc.callInfoOf(method, opts)
 	if err == nil {
 		limited, cancel := cc.within(ctx, method)
@@ -102,7 +105,7 @@ func (cc *ClientConn) send(
 	t := tries.Get().(*unaryTry)
 	defer t.free()
 	t.cc, t.info, t.link, t.watch, t.args, t.reply = cc, c, l, *w, args, reply
-	if err = t.prepare(); err != nil {
+	if err = t.prepare(ctx); err != nil {
 		return a, false, err
 	}
 	w.outHeader(c.method, c.compressName, c.md, l.peer)

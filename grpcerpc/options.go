@@ -29,6 +29,7 @@ type dialOptions struct {
 	serviceConfig string
 	noService     bool
 	noRetry       bool
+	noHealth      bool
 	backoff       backoff.Config
 	perRPC        []credentials.PerRPCCredentials
 	stats         []stats.Handler
@@ -151,6 +152,14 @@ func WithDisableServiceConfig() DialOption {
 func WithDisableRetry() DialOption {
 	return func(o *dialOptions) error {
 		o.noRetry = true
+		return nil
+	}
+}
+
+// WithDisableHealthCheck ignores the healthCheckConfig of service configs.
+func WithDisableHealthCheck() DialOption {
+	return func(o *dialOptions) error {
+		o.noHealth = true
 		return nil
 	}
 }

@@ -8,7 +8,6 @@ import (
 	"google.golang.org/grpc/balancer"
 	"google.golang.org/grpc/balancer/pickfirst"
 	"google.golang.org/grpc/codes"
-	"google.golang.org/grpc/connectivity"
 	"google.golang.org/grpc/credentials/insecure"
 	"google.golang.org/grpc/resolver"
 	"google.golang.org/grpc/resolver/manual"
@@ -99,36 +98,12 @@ func (sc *subConn) callInfo(method string, opts []grpc.CallOption) (*callInfo, e
 	return c, err
 }
 
-// pick is ClientConn.pick for a call that is for this connection.
-func (sc *subConn) pick() (*link, balancer.PickResult, error) {
+// choose implements chosen, for the calls of producers.
+func (sc *subConn) choose() (*link, error) {
 	if l := sc.use(); l != nil {
-		return l, balancer.PickResult{}, nil
+		return l, nil
 	}
-	return nil, balancer.PickResult{}, status.Error(codes.Unavailable, "SubConn state is not Ready")
-}
-
-// RegisterHealthListener says that a ready connection is healthy, to the last listener that was
-// registered since it became ready, and later when its server is silent, see silent; nil is none.
-func (sc *subConn) RegisterHealthListener(tell func(balancer.SubConnState)) {
-	sc.mu.Lock()
-	defer sc.mu.Unlock()
-	sc.health++
-	number := sc.health
-	sc.healthy = nil
-	if tell == nil || sc.told != connectivity.Ready {
-		return
-	}
-	sc.cc.serial.do(func() {
-		sc.mu.Lock()
-		last := sc.health == number
-		if last {
-			sc.healthy = tell
-		}
-		sc.mu.Unlock()
-		if last {
-			tell(balancer.SubConnState{ConnectivityState: connectivity.Ready})
-		}
-	})
+	return nil, status.Error(codes.Unavailable, "SubConn state is not Ready")
 }
 
 // grpcOptions returns the options that a grpc.ClientConn builds balancers with. Balancers log to

@@ -21,9 +21,10 @@ const (
 // retries are the further tries of a call that its service config asks for. One goroutine at a time
 // uses them.
 type retries struct {
-	policy *retryPolicy // nil: there are none
-	done   int          // further tries that were made
-	paced  int          // of them since a server said when
+	policy   *retryPolicy // nil: there are none
+	throttle *throttle    // of the ClientConn; nil: none
+	done     int          // further tries that were made
+	paced    int          // of them since a server said when
 }
 
 // next waits until it is time for another try after one that ended with a code and a trailer. It
@@ -54,13 +55,13 @@ func (r *retries) next(
 func (r *retries) due(
 	code codes.Code, trailer metadata.MD, random float64,
 ) (pause time.Duration, ok bool) {
-	p := r.policy
-	if p == nil || r.done+1 >= p.attempts || !p.codes[code] {
-		return 0, false
-	}
 	pause, said, ok := pushback(trailer)
+	p := r.policy
 	switch {
 	case !ok:
+		r.throttle.fail()
+		return 0, false
+	case p == nil || !p.codes[code] || !r.throttle.fail() || r.done+1 >= p.attempts:
 		return 0, false
 	case said:
 		r.paced = 0

@@ -47,6 +47,9 @@ func (cc *ClientConn) newStream(
 	if cc.onlyTCP() {
 		return cc.tcp.NewStream(ctx, desc, method, opts...)
 	}
+	if err := cc.await(ctx); err != nil {
+		return nil, err
+	}
 	c, err := cc.callInfoOf(method, opts)
 	if err != nil {
 		return nil, err

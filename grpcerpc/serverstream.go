@@ -3,6 +3,7 @@ package grpcerpc
 import (
 	"context"
 	"fmt"
+	"math"
 	"sync"
 	"time"
 
@@ -88,6 +89,9 @@ func (st *serverStream) accept(x *frame.Section) error {
 	return nil
 }
 
+// maxTimeout is the largest timeout in microseconds that is a time.Duration. A longer one is none.
+const maxTimeout = math.MaxInt64 / uint64(time.Microsecond)
+
 // begin starts the handler.
 func (st *serverStream) begin(h *frame.Head) error {
 	s := st.conn.server
@@ -112,7 +116,7 @@ func (st *serverStream) begin(h *frame.Head) error {
 	}
 	st.begun = true
 	st.conn.run(1)
-	if us := h.Timeout; us > 0 && us < uint64(1<<63-1)/1000 {
+	if us := h.Timeout; us > 0 && us <= maxTimeout {
 		st.base, st.cancel = context.WithTimeout(s.ctx, time.Duration(us)*time.Microsecond)
 	} else {
 		st.base, st.cancel = context.WithCancel(s.ctx)

@@ -4,6 +4,7 @@ import (
 	"context"
 	"io"
 	"sync"
+	"time"
 
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
@@ -111,6 +112,9 @@ func (s *Server) onUnary(ctx context.Context, r erpc.ReqHandle) {
 		return
 	}
 	defer s.end()
+	if us := head.Timeout; us > 0 && us <= maxTimeout {
+		r.Shorten(time.Duration(us) * time.Microsecond)
+	}
 	k := &unaryCall{server: s, conn: conn, message: message, base: ctx, incoming: head.MD,
 		subtype: string(head.Subtype), method: s.lookup(head.Method)}
 	if k.method != nil {

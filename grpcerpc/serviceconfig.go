@@ -13,13 +13,16 @@ import (
 )
 
 // serviceConfig is a service config as gRPC documents it ("Service Config in gRPC"), as far as it
-// is supported: the balancer, and methodConfig with timeout, waitForReady, message sizes,
-// retryPolicy.
+// is supported: the balancer, methodConfig with timeout, waitForReady, message sizes, retryPolicy,
+// and retryThrottling and healthCheckConfig.
 type serviceConfig struct {
 	serviceconfig.Config // of grpc, sealed; nil
 	balancer             string
 	balancerConfig       serviceconfig.LoadBalancingConfig
 	methods              map[string]*methodConfig // "/service/method", "/service/", or ""
+	throttling           *jsonThrottling          // nil: retries are not throttled
+	health               *jsonHealth              // nil: all that is connected is healthy
+	hedges               bool                     // some methods have a hedgingPolicy, which is skipped
 }
 
 // methodConfig has a service config's settings for a method. Fields that it does not set are nil.
@@ -63,7 +66,18 @@ type jsonConfig struct {
 	LoadBalancingPolicy string                       `json:"loadBalancingPolicy"`
 	LoadBalancingConfig []map[string]json.RawMessage `json:"loadBalancingConfig"`
 	MethodConfig        []jsonMethod                 `json:"methodConfig"`
-	RetryThrottling     any                          `json:"retryThrottling"`
+	RetryThrottling     *jsonThrottling              `json:"retryThrottling"`
+	HealthCheckConfig   *jsonHealth                  `json:"healthCheckConfig"`
+}
+
+// jsonHealth names the service whose health counts.
+type jsonHealth struct {
+	ServiceName string `json:"serviceName"`
+}
+
+type jsonThrottling struct {
+	MaxTokens  float64 `json:"maxTokens"`
+	TokenRatio float64 `json:"tokenRatio"`
 }
 
 type jsonMethod struct {
@@ -93,19 +107,23 @@ func parseServiceConfig(text string) (*serviceConfig, error) {
 	if err := json.Unmarshal([]byte(text), &j); err != nil {
 		return nil, fmt.Errorf("grpcerpc: service config: %w", err)
 	}
-	if j.RetryThrottling != nil {
-		return nil, fmt.Errorf("grpcerpc: service config: retryThrottling is not supported")
+	if t := j.RetryThrottling; t != nil &&
+		!(t.MaxTokens > 0 && t.MaxTokens <= maxTokens && t.TokenRatio > 0) {
+		return nil, fmt.Errorf("grpcerpc: service config: retryThrottling needs maxTokens above 0 and "+
+			"at most %d, and a tokenRatio above 0", maxTokens)
 	}
 	if name := j.LoadBalancingPolicy; len(j.LoadBalancingConfig) == 0 && balancer.Get(name) != nil {
 		// Balancers that have configs need one, and wait for it.
 		j.LoadBalancingConfig = []map[string]json.RawMessage{{name: json.RawMessage("{}")}}
 	}
-	c := &serviceConfig{methods: make(map[string]*methodConfig), balancer: j.LoadBalancingPolicy}
+	c := &serviceConfig{methods: make(map[string]*methodConfig), balancer: j.LoadBalancingPolicy,
+		throttling: j.RetryThrottling, health: j.HealthCheckConfig}
 	if err := c.chooseBalancer(j.LoadBalancingConfig); err != nil {
 		return nil, err
 	}
 	for i := range j.MethodConfig {
 		m, err := j.MethodConfig[i].parse()
+		c.hedges = c.hedges || j.MethodConfig[i].HedgingPolicy != nil
 		if err != nil {
 			return nil, fmt.Errorf("grpcerpc: service config: methodConfig[%d]: %w", i, err)
 		}
@@ -155,9 +173,6 @@ func (c *serviceConfig) chooseBalancer(list []map[string]json.RawMessage) error 
 }
 
 func (j *jsonMethod) parse() (m *methodConfig, err error) {
-	if j.HedgingPolicy != nil {
-		return nil, fmt.Errorf("hedgingPolicy is not supported")
-	}
 	m = &methodConfig{waitForReady: j.WaitForReady}
 	if j.Timeout != nil {
 		d, err := parseDuration(*j.Timeout)

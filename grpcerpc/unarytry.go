@@ -1,6 +1,7 @@
 package grpcerpc
 
 import (
+	"context"
 	"encoding/binary"
 	"sync"
 
@@ -32,8 +33,9 @@ type unaryTry struct {
 var tries = sync.Pool{New: func() any { return new(unaryTry) }}
 
 // prepare finds out how large the request is.
-func (t *unaryTry) prepare() (err error) {
+func (t *unaryTry) prepare(ctx context.Context) (err error) {
 	head := t.info.head()
+	head.Timeout = timeoutOf(ctx)
 	t.head = head.Append(binary.LittleEndian.AppendUint64(t.head[:0], t.link.token))
 	most := t.info.maxSend
 	if m, ok := t.args.(proto.Message); ok && t.info.compressor == nil && isProto(t.info.codec) {

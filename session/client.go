@@ -566,6 +566,17 @@ func (c *Client) Resting() bool {
 	return true
 }
 
+// Arriving returns how many bytes of requests the server has not said that it has.
+func (c *Client) Arriving() (n int) {
+	for i := range c.slots {
+		s := &c.slots[i]
+		if s.busy && !s.waits && !s.held() && s.numRx < s.numReq {
+			n += min(int(s.numReq-s.numRx)*int(s.per), s.op.Req.Size())
+		}
+	}
+	return n
+}
+
 // Pending returns how many requests are in slots and in the queue.
 func (c *Client) Pending() (inFlight, queued int) { return int(c.busy), c.queue.n }
 

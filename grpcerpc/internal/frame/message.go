@@ -78,7 +78,7 @@ type Head struct {
 	MD         map[string][]string
 	Compressor []byte // "" if messages are not compressed
 	Subtype    []byte // "" for the default, protobuf
-	Timeout    uint64 // of a stream, in microseconds; 0: it has no deadline
+	Timeout    uint64 // in microseconds; 0: the call has no deadline
 }
 
 // Append appends the Head to b.

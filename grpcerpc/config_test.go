@@ -1,0 +1,151 @@
+package grpcerpc_test
+
+import (
+	"context"
+	"sync/atomic"
+	"testing"
+
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/credentials/insecure"
+	"google.golang.org/grpc/resolver"
+	"google.golang.org/grpc/resolver/manual"
+	"google.golang.org/grpc/serviceconfig"
+	"google.golang.org/grpc/status"
+
+	"github.com/userspace-rpc/erpc/grpcerpc"
+	pb "github.com/userspace-rpc/erpc/grpcerpc/examples/helloworld/helloworldpb"
+)
+
+// failing fails all calls while it is told to, and counts them.
+type failing struct {
+	pb.UnimplementedGreeterServer
+	fails atomic.Bool
+	calls atomic.Int32
+}
+
+func (f *failing) SayHello(context.Context, *pb.HelloRequest) (*pb.HelloReply, error) {
+	f.calls.Add(1)
+	if f.fails.Load() {
+		return nil, status.Error(codes.Unavailable, "on purpose")
+	}
+	return &pb.HelloReply{}, nil
+}
+
+// both runs a test over grpcerpc and over grpc-go, which says what is right, with a resolver and a
+// default service config ("" is none). It returns a result of each.
+func both(
+	t *testing.T, f pb.GreeterServer, config string,
+	run func(t *testing.T, c pb.GreeterClient, r *manual.Resolver, addr string),
+) {
+	t.Run("grpc-go", func(t *testing.T) {
+		checkLeaks(t)
+		s, _ := serve(t, f)
+		r := manual.NewBuilderWithScheme("mine")
+		opts := []grpc.DialOption{grpc.WithResolvers(r),
+			grpc.WithTransportCredentials(insecure.NewCredentials())}
+		if config != "" {
+			opts = append(opts, grpc.WithDefaultServiceConfig(config))
+		}
+		cc, err := grpc.NewClient("mine:///x", opts...)
+		is(t, "dial", err, codes.OK)
+		defer func() { _ = cc.Close() }()
+		run(t, pb.NewGreeterClient(cc), r, serveTCP(t, s))
+	})
+	t.Run("grpcerpc", func(t *testing.T) {
+		checkLeaks(t)
+		_, addr := serve(t, f)
+		r := manual.NewBuilderWithScheme("mine")
+		opts := []grpcerpc.DialOption{grpcerpc.WithResolvers(r)}
+		if config != "" {
+			opts = append(opts, grpcerpc.WithDefaultServiceConfig(config))
+		}
+		cc := connect(t, "mine:///x", opts...)
+		defer func() { _ = cc.Close() }()
+		run(t, pb.NewGreeterClient(cc), r, addr)
+	})
+}
+
+// at is what a resolver says of one address, with a service config that parse returns.
+func at(addr string, config *serviceconfig.ParseResult) resolver.State {
+	return resolver.State{Addresses: []resolver.Address{{Addr: addr}}, ServiceConfig: config}
+}
+
+// TestRetryThrottling: while many calls fail there are no further tries, until enough succeed.
+func TestRetryThrottling(t *testing.T) {
+	config := `{"retryThrottling": {"maxTokens": 4, "tokenRatio": 0.5}, "methodConfig": [{"name": [{}],
+		"retryPolicy": {"maxAttempts": 5, "initialBackoff": "0.001s", "maxBackoff": "0.001s",
+		"backoffMultiplier": 1, "retryableStatusCodes": ["UNAVAILABLE"]}}]}`
+	f := new(failing)
+	both(t, f, config, func(t *testing.T, c pb.GreeterClient, r *manual.Resolver, addr string) {
+		r.InitialState(at(addr, nil))
+		var got []int32
+		call := func(fails bool) {
+			f.calls.Store(0)
+			f.fails.Store(fails)
+			_, _ = c.SayHello(within(t), &pb.HelloRequest{}, grpc.WaitForReady(true))
+			got = append(got, f.calls.Load())
+		}
+		call(true) // 4 tokens: three and a further try, two and none
+		call(true) // one
+		call(true) // none
+		for range 7 {
+			call(false)
+		}
+		call(true) // 3.5: 2.5 and a further try, 1.5 and none
+		want := []int32{2, 1, 1, 1, 1, 1, 1, 1, 1, 1, 2}
+		for i := range want {
+			if got[i] != want[i] {
+				t.Fatalf("calls took %v tries, want %v", got, want)
+			}
+		}
+	})
+}
+
+// TestBadServiceConfig: a resolver's service config that cannot be read fails calls by its text if
+// there was none before, and else changes nothing.
+func TestBadServiceConfig(t *testing.T) {
+	both(t, new(failing), "", func(t *testing.T, c pb.GreeterClient, r *manual.Resolver, addr string) {
+		r.InitialState(at(addr, &serviceconfig.ParseResult{
+			Err: status.Error(codes.Internal, "no service config")}))
+		_, err := c.SayHello(within(t), &pb.HelloRequest{})
+		is(t, "a call", err, codes.Unavailable)
+		want := "error parsing service config: rpc error: code = Internal desc = no service config"
+		if got := status.Convert(err).Message(); got != want {
+			t.Errorf("%q, want %q", got, want)
+		}
+		r.UpdateState(at(addr, r.CC().ParseServiceConfig(
+			`{"methodConfig": [{"name": [{}], "maxRequestMessageBytes": 100}]}`)))
+		large := &pb.HelloRequest{Payload: make([]byte, 200)}
+		_, err = c.SayHello(within(t), &pb.HelloRequest{}, grpc.WaitForReady(true))
+		is(t, "a call after a good one", err, codes.OK)
+		for _, later := range []*serviceconfig.ParseResult{nil, r.CC().ParseServiceConfig(`{`)} {
+			r.UpdateState(at(addr, later))
+			_, err = c.SayHello(within(t), large)
+			is(t, "a large call after another", err, codes.ResourceExhausted)
+			_, err = c.SayHello(within(t), &pb.HelloRequest{})
+			is(t, "a small one", err, codes.OK)
+		}
+	})
+}
+
+// TestFirstServiceConfig: what a resolver says of methods holds for the first call, which waits for
+// the resolver.
+func TestFirstServiceConfig(t *testing.T) {
+	both(t, new(failing), "", func(t *testing.T, c pb.GreeterClient, r *manual.Resolver, addr string) {
+		built := make(chan resolver.ClientConn, 1)
+		r.BuildCallback = func(_ resolver.Target, cc resolver.ClientConn, _ resolver.BuildOptions) {
+			built <- cc
+		}
+		result := make(chan error, 1)
+		go func() {
+			_, err := c.SayHello(within(t), &pb.HelloRequest{Payload: make([]byte, 200)})
+			result <- err
+		}()
+		cc := eventually(t, built, "a resolver")
+		err := cc.UpdateState(at(addr, cc.ParseServiceConfig(
+			`{"methodConfig": [{"name": [{}], "maxRequestMessageBytes": 100}]}`)))
+		is(t, "the update", err, codes.OK)
+		is(t, "the call", eventually(t, result, "the call"), codes.ResourceExhausted)
+	})
+}
