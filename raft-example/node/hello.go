@@ -48,7 +48,7 @@ const (
 )
 
 func (n *Node) hello() Hello {
-	return Hello{n.cfg.Formats, n.rep.TickTime(), n.cfg.Lease, RoleMember}
+	return Hello{Formats{n.needs(), n.cfg.Formats.Max}, n.rep.TickTime(), n.cfg.Lease, RoleMember}
 }
 
 func (h *Hello) append(b []byte) []byte {
@@ -176,7 +176,11 @@ func (n *Node) onHello(req erpc.ReqHandle) {
 // mute reports whether nothing is to be sent to a peer in a session: it would not count, or could
 // not be read.
 func (p *peer) mute(s *erpc.Session) bool {
-	return p.other != nil || p.n.cfg.Formats.Min > 0 && p.met != s
+	if p.met != s && (p.other != nil || p.n.needs() > 0) {
+		p.greet() // again, if that was lost
+		return true
+	}
+	return p.other != nil
 }
 
 // heard says why a request of a peer does not count, going by its Hello.
@@ -186,7 +190,7 @@ func (n *Node) heard(p *peer, s *erpc.Session, announced bool) (verdict uint64) 
 		return unsaid
 	case announced && p.other != nil:
 		return verdictOf(p.other)
-	case !announced && n.cfg.Formats.Min > 0:
+	case !announced && n.needs() > 0:
 		return otherFormat
 	}
 	return taken
@@ -195,7 +199,8 @@ func (n *Node) heard(p *peer, s *erpc.Session, announced bool) (verdict uint64) 
 // Companion is another member, as this one has heard of it.
 type Companion struct {
 	ID      uint64  `json:"id"`
-	Said    bool    `json:"said"` // it has said hello; else it is of format 0, or was not met yet
+	Met     bool    `json:"met"`  // it was spoken to; all else is known then
+	Said    bool    `json:"said"` // it has said hello; else it is of format 0
 	Formats Formats `json:"formats"`
 	Tick    float64 `json:"tick_ms"`
 	Lease   float64 `json:"lease_ms"`
@@ -210,7 +215,7 @@ func (n *Node) companions() (list []Companion) {
 		}
 		c := Companion{ID: id}
 		if p := n.peers[id]; p != nil && p.says != nil {
-			if c.Said = p.announces; c.Said {
+			if c.Met, c.Said = true, p.announces; c.Said {
 				c.Formats = p.says.Formats
 				c.Tick, c.Lease = p.says.Tick.Seconds()*1e3, p.says.Lease.Seconds()*1e3
 			}

@@ -230,6 +230,7 @@ const maxOpen = 4
 // one, else in a request. While something is being saved, requests stay open for a while: the
 // answer to their messages may come soon.
 func (n *Node) flush() {
+	n.follow()
 	keep := n.touched[:0]
 	for _, p := range n.touched {
 		if len(p.buf) > 0 {
@@ -360,9 +361,7 @@ func (p *peer) onDone(c erpc.Completion) {
 	} else {
 		p.refused(c.Session, c.Resp.Data())
 	}
-	if len(c.Resp.Data()) >= headerSize && binary.LittleEndian.Uint64(c.Resp.Data()) == unsaid {
-		p.greet()
-	}
+	p.heed(c.Resp.Data())
 	c.Resp.Free()
 	if verdict == foreignLog {
 		p.reject()
@@ -391,6 +390,17 @@ func (p *peer) reject() {
 		}})
 	if err != nil {
 		req.Free()
+	}
+}
+
+// heed says hello again where the peer asks for it, or needs another format than it said.
+func (p *peer) heed(answer []byte) {
+	if len(answer) < headerSize {
+		return
+	}
+	switch binary.LittleEndian.Uint64(answer) {
+	case unsaid, otherFormat:
+		p.greet()
 	}
 }
 

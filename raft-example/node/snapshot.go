@@ -119,9 +119,7 @@ func (p *peer) pieceDone(t *transfer, c erpc.Completion) {
 		if verdict == taken {
 			verdict = binary.LittleEndian.Uint64(c.Resp.Data())
 		}
-		if len(c.Resp.Data()) >= headerSize && binary.LittleEndian.Uint64(c.Resp.Data()) == unsaid {
-			p.greet()
-		}
+		p.heed(c.Resp.Data())
 		c.Resp.Free()
 	}
 	if verdict != taken {
