@@ -100,7 +100,7 @@ func verdictOf(err error) uint64 {
 // greet says hello in a session that this side has dialled.
 func (p *peer) greet() {
 	n, s := p.n, p.sess
-	if p.greeting || s == nil {
+	if p.greeting || s == nil || n.cfg.Silent {
 		return
 	}
 	req, err := n.rpc.Alloc(helloSize)
@@ -108,7 +108,7 @@ func (p *peer) greet() {
 		return
 	}
 	h := n.hello()
-	h.append(n.appendHeader(req.Data()[:0], taken|saysHello, p.id))
+	h.append(n.appendHeader(req.Data()[:0], n.announce(), p.id))
 	_, err = n.rpc.EnqueueRequest(s, erpc.Request{Type: TypeHello, Req: req,
 		Timeout: 2 * n.cfg.ElectionTimeout(), Done: p.greeted})
 	if err != nil {
@@ -183,9 +183,18 @@ func (p *peer) mute(s *erpc.Session) bool {
 	return p.other != nil
 }
 
+// announce is the verdict that stands in requests.
+func (n *Node) announce() uint64 {
+	if n.cfg.Silent {
+		return taken
+	}
+	return taken | saysHello
+}
+
 // heard says why a request of a peer does not count, going by its Hello.
 func (n *Node) heard(p *peer, s *erpc.Session, announced bool) (verdict uint64) {
 	switch {
+	case n.cfg.Silent:
 	case announced && p.said != s:
 		return unsaid
 	case announced && p.other != nil:

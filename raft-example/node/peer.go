@@ -332,7 +332,7 @@ func (p *peer) request() {
 		n.rep.Unreachable(p.id)
 		return
 	}
-	n.appendHeader(req.Data()[:0], taken|saysHello, p.id)
+	n.appendHeader(req.Data()[:0], n.announce(), p.id)
 	copy(req.Data()[headerSize:], p.buf)
 	_, err = n.rpc.EnqueueRequest(s, erpc.Request{Type: TypeRaft, Req: req, Done: p.done,
 		Timeout: 2 * n.cfg.ElectionTimeout()})
@@ -432,7 +432,7 @@ func (n *Node) ask(id uint64) {
 		return
 	}
 	n.moved = true
-	n.appendHeader(req.Data()[:0], taken|saysHello, id)
+	n.appendHeader(req.Data()[:0], n.announce(), id)
 	_, err = n.rpc.EnqueueRequest(s, erpc.Request{Type: TypeRaft, Req: req,
 		Timeout: n.cfg.ElectionTimeout(),
 		Done:    func(c erpc.Completion) { p.asked = false; p.done(c) }})
