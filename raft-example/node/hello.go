@@ -99,23 +99,28 @@ func verdictOf(err error) uint64 {
 
 // greet says hello in a session that this side has dialled.
 func (p *peer) greet() {
-	n, s := p.n, p.sess
-	if p.greeting || s == nil || n.cfg.Silent {
-		return
+	if !p.greeting && p.sess != nil && !p.n.cfg.Silent {
+		p.greeting = p.hail(p.greeted)
 	}
+}
+
+// hail sends a Hello in the session that this side has dialled.
+func (p *peer) hail(done erpc.Continuation) bool {
+	n := p.n
 	req, err := n.rpc.Alloc(helloSize)
 	if err != nil {
-		return
+		return false
 	}
 	h := n.hello()
 	h.append(n.appendHeader(req.Data()[:0], n.announce(), p.id))
-	_, err = n.rpc.EnqueueRequest(s, erpc.Request{Type: TypeHello, Req: req,
-		Timeout: 2 * n.cfg.ElectionTimeout(), Done: p.greeted})
+	_, err = n.rpc.EnqueueRequest(p.sess, erpc.Request{Type: TypeHello, Req: req,
+		Timeout: 2 * n.cfg.ElectionTimeout(), Done: done})
 	if err != nil {
 		req.Free()
-		return
+		return false
 	}
-	p.greeting, n.moved = true, true
+	n.moved = true
+	return true
 }
 
 // greeted takes the answer: the other's Hello, or a refusal, or none of a program of format 0.

@@ -111,6 +111,8 @@ type Node struct {
 	saved  uint8 // the format that the disk was told
 	wants  uint8 // the format that peers must know, as of the last flush
 
+	polling bool // see upgrade
+
 	refusals [len(verdicts)]monotime.Time // until when each reason is not told again
 	touched  []*peer                      // with something to send or to answer
 	parser   replica.Parser

@@ -109,27 +109,30 @@ func (n *Node) onAdmin(req erpc.ReqHandle) {
 		n.answer(req, &kv.Answer{Status: kv.OK})
 		n.work()
 		return
+	case a.Upgrade:
+		n.upgrade(req, a.Version)
+		return
 	}
 	tag := n.waiting.put(req, 0)
-	var err error
-	switch {
-	case a.Upgrade:
-		err = n.raise(a.Version, tag)
-	case len(a.Members) > 0:
-		err = n.rep.Reconfigure(a.Members, tag)
-	default:
-		err = n.rep.Change(a.Change, a.ID, a.Addr, tag)
+	if len(a.Members) > 0 {
+		n.proposed(tag, n.rep.Reconfigure(a.Members, tag))
+	} else {
+		n.proposed(tag, n.rep.Change(a.Change, a.ID, a.Addr, tag))
 	}
+}
+
+// proposed answers the request of a change that was not taken.
+func (n *Node) proposed(tag uint64, err error) {
 	if err == nil {
 		n.work()
 		return
 	}
-	n.waiting.take(tag)
+	q, _ := n.waiting.take(tag)
 	answer := n.rep.Elsewhere()
 	if !errors.Is(err, replica.ErrLeader) {
 		answer = kv.Answer{Status: kv.Malformed, Value: reason(err)}
 	}
-	n.answer(req, &answer)
+	n.answer(q.req, &answer)
 }
 
 // reason is the reason why a bad change is refused, cut to the room that an answer has.

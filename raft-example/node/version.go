@@ -6,6 +6,7 @@ import (
 	"maps"
 	"slices"
 
+	"github.com/userspace-rpc/erpc/erpc"
 	"github.com/userspace-rpc/erpc/raft-example/kv"
 	"github.com/userspace-rpc/erpc/raft-example/wal"
 )
@@ -37,37 +38,75 @@ func (n *Node) follow() {
 	}
 }
 
-// raise proposes a version, 0 for the newest that this program knows. Errors: ErrUpgrade, those of
-// replica.Replica.Raise.
-func (n *Node) raise(to uint8, tag uint64) error {
+// upgrade raises the cluster's version to one, 0 for the newest that this program knows, unless a
+// member does not know it. One upgrade is under way at a time.
+func (n *Node) upgrade(req erpc.ReqHandle, to uint8) {
 	if to == 0 {
 		to = uint8(min(n.cfg.Formats.Max, kv.Format))
 	}
-	if n.rep.Leads() && to > n.rep.Store().Version() {
-		if err := n.all(uint32(to)); err != nil {
-			return err
-		}
+	switch {
+	case n.polling:
+		n.answer(req, &kv.Answer{Status: kv.Busy})
+	case !n.rep.Leads() || to <= n.rep.Store().Version():
+		n.raise(req, to, nil)
+	default:
+		n.polling = true
+		n.poll(uint32(to), func(err error) {
+			n.polling = false
+			n.raise(req, to, err)
+		})
 	}
-	return n.rep.Raise(to, tag)
 }
 
-// all says which member may not know a format. Those without a vote count, too.
-func (n *Node) all(format uint32) error {
+// raise proposes a version, unless err says why not.
+func (n *Node) raise(req erpc.ReqHandle, to uint8, err error) {
+	tag := n.waiting.put(req, 0)
+	if err == nil {
+		err = n.rep.Raise(to, tag)
+	}
+	n.proposed(tag, err)
+}
+
+// poll asks all other members for their Hello, also those without a vote, and then says which of them
+// does not know a format, or does not answer.
+func (n *Node) poll(format uint32, then func(error)) {
+	var first error
+	left := 1
+	one := func(err error) {
+		if first == nil {
+			first = err
+		}
+		if left--; left == 0 {
+			then(first)
+		}
+	}
 	for _, id := range n.rep.MemberIDs() {
 		if id == n.cfg.ID {
 			continue
 		}
 		p := n.peer(id)
-		switch s := p.session(); {
-		case s == nil || p.met != s:
-			return fmt.Errorf("%w: replica %d does not answer", ErrUpgrade, id)
-		case !p.announces:
-			return fmt.Errorf("%w: replica %d runs a program of format 0", ErrUpgrade, id)
-		case p.says.Formats.Max < format:
-			return fmt.Errorf("%w: replica %d knows formats up to %d", ErrUpgrade, id, p.says.Formats.Max)
+		silent := fmt.Errorf("%w: replica %d does not answer", ErrUpgrade, id)
+		left++
+		if p.session() == nil || !p.hail(func(c erpc.Completion) {
+			failed := c.Err != nil && !errors.Is(c.Err, erpc.ErrNoHandler)
+			s := c.Session
+			p.greeted(c)
+			switch {
+			case failed || p.met != s:
+				one(silent)
+			case !p.announces:
+				one(fmt.Errorf("%w: replica %d runs a program of format 0", ErrUpgrade, id))
+			case p.says.Formats.Max < format:
+				one(fmt.Errorf("%w: replica %d knows formats up to %d", ErrUpgrade, id,
+					p.says.Formats.Max))
+			default:
+				one(nil)
+			}
+		}) {
+			one(silent)
 		}
 	}
-	return nil
+	one(nil)
 }
 
 // What is on the disk has a number for the format of its entries.
