@@ -28,20 +28,7 @@ Nothing changes unless all members run, learners too, and know the version.`
 // Run implements the subcommand.
 func (c *upgradeCmd) Run(e *cli.Env) error {
 	return c.with(e, func(ctx context.Context, b *client.Blocking) error {
-		servers := strings.Split(c.Servers, ",")
-		now, err := leading(ctx, b, servers)
-		if err != nil {
-			return err
-		}
-		if now.Formats == nil {
-			return fmt.Errorf("%w: replica %d, which leads, runs a program of format 0", node.ErrUpgrade,
-				now.ID)
-		}
-		a := node.Admin{Cluster: c.netFlags.Cluster, Upgrade: true, Version: c.To}
-		already, err := change(ctx, b, servers, a)
-		if err == nil {
-			now, err = leading(ctx, b, servers)
-		}
+		version, already, err := upgrade(ctx, b, strings.Split(c.Servers, ","), c.netFlags.Cluster, c.To)
 		if err != nil {
 			return err
 		}
@@ -52,6 +39,26 @@ func (c *upgradeCmd) Run(e *cli.Env) error {
 		return e.Print(c.JSON, struct {
 			Version uint8 `json:"version"`
 			Already bool  `json:"already"`
-		}{now.Version, already}, text, now.Version)
+		}{version, already}, text, version)
 	})
+}
+
+// upgrade raises the version to one, 0 for the newest, and returns what it is then. Errors: those of
+// change.
+func upgrade(ctx context.Context, b *client.Blocking, servers []string, cluster uint64, to uint8) (
+	version uint8, already bool, err error,
+) {
+	now, err := leading(ctx, b, servers)
+	if err == nil && now.Formats == nil {
+		err = fmt.Errorf("%w: replica %d, which leads, runs a program of format 0", node.ErrUpgrade, now.ID)
+	}
+	if err != nil {
+		return 0, false, err
+	}
+	already, err = change(ctx, b, servers,
+		node.Admin{Cluster: cluster, Upgrade: true, Version: to})
+	if err == nil {
+		now, err = leading(ctx, b, servers)
+	}
+	return now.Version, already, err
 }
