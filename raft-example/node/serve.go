@@ -72,7 +72,7 @@ func (n *Node) onStatus(req erpc.ReqHandle) {
 		Trust    string      `json:"trust"`
 		Formats  Formats     `json:"formats"` // that it knows
 		Peers    []Companion `json:"peers"`
-	}{n.cfg.Cluster, s, took.Seconds() * 1e3, n.cfg.Trust.String(), n.cfg.Formats, n.companions()})
+	}{n.cfg.Cluster, s, took.Seconds() * 1e3, n.Trust(), n.cfg.Formats, n.companions()})
 	if err != nil {
 		_ = req.RespondError(err)
 		return
