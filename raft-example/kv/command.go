@@ -17,8 +17,8 @@ const (
 type Op uint8
 
 // The operations. Open makes a session; Get is no entry of the log. Clock comes from the
-// leader only: Seq milliseconds have passed since the last one. So does Raise: the cluster's version
-// is Format from there on, or stays what it is if that is more.
+// leader only: Seq milliseconds have passed since the last one. So does Raise: the cluster's
+// version is Format from there on, or stays what it is if that is more.
 const (
 	Open Op = 1 + iota
 	Get
@@ -218,8 +218,8 @@ func (c *Command) parse(b []byte) error {
 	c.Op, c.Absent, c.Anywhere = Op(b[0]), b[1]&flagAbsent != 0, b[1]&flagAnywhere != 0
 	c.Cluster, c.Session = binary.LittleEndian.Uint64(b[8:]), binary.LittleEndian.Uint64(b[16:])
 	c.Seq, c.Format = binary.LittleEndian.Uint64(b[24:]), b[5]
-	if b[1] > flagAbsent|flagAnywhere || c.Anywhere && c.Op != Get || c.Format > Format || b[6]|b[7] != 0 ||
-		len(b) != cmdHeader+k+v+o || !c.shape(k, v, o) {
+	if b[1] > flagAbsent|flagAnywhere || c.Anywhere && c.Op != Get || c.Format > Format ||
+		b[6]|b[7] != 0 || len(b) != cmdHeader+k+v+o || !c.shape(k, v, o) {
 		return ErrMalformed
 	}
 	c.Key.n = uint8(copy(c.Key.b[:], b[cmdHeader:cmdHeader+k]))

@@ -39,7 +39,8 @@ func TestRaise(t *testing.T) {
 		t.Fatalf("%v, %+v", err, got)
 	}
 	at := snapHeader + 8
-	if len(after) != len(before)+8 || !bytes.Equal(after[at+8:len(after)-4], before[at:len(before)-4]) {
+	rest := after[at+8 : len(after)-4]
+	if len(after) != len(before)+8 || !bytes.Equal(rest, before[at:len(before)-4]) {
 		t.Errorf("the snapshot differs in more than the version")
 	}
 	for _, v := range []uint64{0, Format + 1, 256 + Format} {

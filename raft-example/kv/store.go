@@ -32,7 +32,8 @@ func (s *Store) Grow(n int) {
 // Len returns the number of keys.
 func (s *Store) Len() int { return s.keys }
 
-// Version is the cluster's: the format that everything applied is of, at most. It is 0 until a Raise.
+// Version is the cluster's: the format that everything applied is of, at most. It is 0 until a
+// Raise.
 func (s *Store) Version() uint8 { return s.version }
 
 // Sessions returns the number of sessions.

@@ -48,7 +48,8 @@ type Config struct {
 	// Formats are those of messages and entries that this member says it knows. Default: those of
 	// package kv; tests pass for later versions.
 	Formats Formats
-	// Silent makes the node say no hello and heed none, as a program of commit 4085675 does, for tests.
+	// Silent makes the node say no hello and heed none, as a program of commit 4085675 does, for
+	// tests.
 	Silent bool
 	// Start is the state that the replica begins with.
 	Start replica.Start

@@ -67,8 +67,8 @@ func (n *Node) raise(req erpc.ReqHandle, to uint8, err error) {
 	n.proposed(tag, err)
 }
 
-// poll asks all other members for their Hello, also those without a vote, and then says which of them
-// does not know a format, or does not answer.
+// poll asks all other members for their Hello, also those without a vote, and then says which of
+// them does not know a format, or does not answer.
 func (n *Node) poll(format uint32, then func(error)) {
 	var first error
 	left := 1

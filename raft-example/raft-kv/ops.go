@@ -177,7 +177,8 @@ func (c *statusCmd) Run(e *cli.Env) error {
 func statusText(list []report) string {
 	var text strings.Builder
 	w := tabwriter.NewWriter(&text, 0, 0, 2, ' ', 0)
-	fmt.Fprintln(w, "replica\taddress\tstate\tterm\tleader\tapplied\tlog\tkeys\tdurable\tversion\tmembers")
+	fmt.Fprintln(w, "replica\taddress\tstate\tterm\tleader\tapplied\tlog\tkeys\tdurable\tversion"+
+		"\tmembers")
 	for _, s := range list {
 		if s.ID == 0 {
 			fmt.Fprintf(w, "?\t%s\t%s\n", s.Addr, s.Err)

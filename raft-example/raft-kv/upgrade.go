@@ -18,9 +18,10 @@ type upgradeCmd struct {
 // Help is shown by --help.
 func (upgradeCmd) Help() string {
 	return `A cluster writes what the version says, whatever its programs know. So each replica may be
-started in a newer program, one after the other, and in the older one again. Then this command raises
-the version (raft-kv status shows it). From there on an older program refuses the folder and the other
-members refuse the program: there is no way back. Without it nothing of the newer format is used.
+started in a newer program, one after the other, and in the older one again. Then this command
+raises the version (raft-kv status shows it). From there on an older program refuses the folder, and
+the other members refuse the program: there is no way back. Without it nothing of the newer format
+is used.
 
 Nothing changes unless all members run, learners too, and know the version.`
 }
@@ -43,14 +44,15 @@ func (c *upgradeCmd) Run(e *cli.Env) error {
 	})
 }
 
-// upgrade raises the version to one, 0 for the newest, and returns what it is then. Errors: those of
-// change.
+// upgrade raises the version to one, 0 for the newest, and returns what it is then. Errors: those
+// of change.
 func upgrade(ctx context.Context, b *client.Blocking, servers []string, cluster uint64, to uint8) (
 	version uint8, already bool, err error,
 ) {
 	now, err := leading(ctx, b, servers)
 	if err == nil && now.Formats == nil {
-		err = fmt.Errorf("%w: replica %d, which leads, runs a program of format 0", node.ErrUpgrade, now.ID)
+		err = fmt.Errorf("%w: replica %d, which leads, runs a program of format 0", node.ErrUpgrade,
+			now.ID)
 	}
 	if err != nil {
 		return 0, false, err

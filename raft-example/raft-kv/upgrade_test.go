@@ -151,7 +151,8 @@ func (r *rolling) refused(old, today string) {
 	for _, c := range r.f.children {
 		c.stop()
 		r.f.exe = old
-		if err := r.f.start(c); err == nil || !strings.Contains(err.Error(), "not a log of this version") {
+		err := r.f.start(c)
+		if err == nil || !strings.Contains(err.Error(), "not a log of this version") {
 			r.t.Fatalf("the old program with the folder of replica %d: %v", c.id, err)
 		}
 		r.f.exe = today

@@ -79,13 +79,14 @@ func (r *Replica) IsAddress(addr string) bool {
 	return false
 }
 
-// Format is the newest format of what the log has had, also of what is not committed: from the first
-// entry of a format on, only who knows it may be sent entries or a folder's content. It never falls.
+// Format is the newest format of what the log has had, also of what is not committed: from the
+// first entry of a format on, only who knows it may be sent entries or a folder's content. It never
+// falls.
 func (r *Replica) Format() uint8 { return r.change.format }
 
-// Raise proposes to make a format the cluster's version; like Propose. The answer says Found if it is
-// the version, or less, already. The caller knows that all members know the format. Errors: ErrFormat,
-// ErrLeader.
+// Raise proposes to make a format the cluster's version; like Propose. The answer says Found if it
+// is the version, or less, already. The caller knows that all members know the format. Errors:
+// ErrFormat, ErrLeader.
 func (r *Replica) Raise(to uint8, tag uint64) error {
 	if !r.Leads() {
 		return ErrLeader

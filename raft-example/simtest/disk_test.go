@@ -137,7 +137,8 @@ func (d *disk) Save(hard *pb.HardState, entries []*pb.Entry, snapshot *pb.Snapsh
 	d.do(func(part float64) {
 		for _, e := range entries {
 			if f := kv.EntryFormat(e.Data); uint32(f) > d.id.Format && e.GetType() == pb.EntryNormal {
-				d.s.c.t.Errorf("replica %d writes entries of format %d in a folder of %d", d.s.id, f, d.id.Format)
+				d.s.c.t.Errorf("replica %d writes entries of format %d in a folder of %d", d.s.id, f,
+					d.id.Format)
 			}
 		}
 		rec := wal.AppendRecord(nil, d.id, int64(len(d.log)), &wal.Record{Hard: hard, Entries: entries})

@@ -16,8 +16,8 @@ import (
 	pb "go.etcd.io/raft/v3/raftpb"
 )
 
-// format0File has the bytes of forms, one a line. It was written by this test, with -write, in a tree
-// of commit 4085675.
+// format0File has the bytes of forms, one a line. It was written by this test, with -write, in a
+// tree of commit 4085675.
 const format0File = "testdata/format0.txt"
 
 var writeForms = flag.Bool("write", false, "have TestFormat0 write "+format0File)

@@ -102,8 +102,8 @@ func (c *cluster) version() (version uint8, stamped bool) {
 }
 
 // TestVersions: members of format 0 and of today take each other's places under load, in losses and
-// crashes, also as leaders and as receivers of snapshots. No upgrade comes through before all are of
-// today, and nothing of format 1 is written; then one does. The history is linearizable, and all
+// crashes, also as leaders and as receivers of snapshots. No upgrade comes through before all are
+// of today, and nothing of format 1 is written; then one does. The history is linearizable, and all
 // replicas agree.
 func TestVersions(t *testing.T) {
 	seeds := 8
@@ -115,7 +115,8 @@ func TestVersions(t *testing.T) {
 		r := rand.New(rand.NewPCG(seed, 85))
 		sh := small
 		sh.keep, sh.every, sh.lease = 10, 20, []time.Duration{0, 6 * tick}[seed%2]
-		c := newCluster(t, r, sim.Config{Seed: seed, Checksum: true, PropDelay: 20 * time.Microsecond}, sh)
+		c := newCluster(t, r, sim.Config{Seed: seed, Checksum: true,
+			PropDelay: 20 * time.Microsecond}, sh)
 		op := c.user(1)
 		until := c.net.Now().Add(20 * time.Second)
 		for range 3 {
@@ -224,7 +225,9 @@ func TestOldAfterRaise(t *testing.T) {
 	}
 	lead.n.Poll()
 	lead.ep.Wake()
-	c.await(time.Second, "not raised", func() bool { return lead.n.Replica().Store().Version() == kv.Format })
+	c.await(time.Second, "not raised", func() bool {
+		return lead.n.Replica().Store().Version() == kv.Format
+	})
 	if a, ok := c.upgrade(u, lead); !ok || a.Status != kv.OK || !a.Found || a.Number != kv.Format {
 		t.Errorf("a second time: %v, %+v", ok, a)
 	}
