@@ -108,6 +108,7 @@ type Node struct {
 	touched  []*peer                      // with something to send or to answer
 	parser   replica.Parser
 	waiting  slots // requests that wait for Host.Answer, by tag
+	admin    admin
 	err      error
 
 	busy   bool // something was processed in this pass, or nothing shall be before its end
@@ -227,6 +228,7 @@ func (n *Node) Poll() bool {
 	}
 	n.process()
 	n.release(now)
+	n.handed(now)
 	n.checkDisk()
 	more := n.rep.Background()
 	n.busy, n.events = n.events > n.cfg.Gather, 0
@@ -350,6 +352,9 @@ func (n *Node) Answer(tag uint64, a *kv.Answer) {
 	}
 	if q.began != 0 && a.Status == kv.OK {
 		n.commits.Add(int64(n.cfg.Clock().Sub(q.began)))
+	}
+	if q.first && a.Status == kv.OK {
+		a = &kv.Answer{Status: kv.Busy, Value: cut(joining)}
 	}
 	n.charge(StepAnswer, 1)
 	n.answer(q.req, a)

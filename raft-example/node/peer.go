@@ -267,6 +267,7 @@ func (n *Node) release(now monotime.Time) {
 	} else {
 		n.nextTurn = now.Add(tick)
 	}
+	n.tellRemoved()
 	for _, p := range n.touched {
 		for p.old > 0 && len(p.open) > 0 { // respond counts
 			n.moved = true

@@ -2,8 +2,6 @@ package node
 
 import (
 	"encoding/json"
-	"errors"
-	"strings"
 	"time"
 
 	"github.com/userspace-rpc/erpc/erpc"
@@ -77,57 +75,4 @@ func (n *Node) onStatus(req erpc.ReqHandle) {
 		return
 	}
 	_ = req.RespondBytes(b)
-}
-
-// Admin is a request of TypeAdmin, as JSON. Its answer is one of package kv: with Found if all of
-// it was so already; of a bad change, Malformed, the value is the reason.
-type Admin struct {
-	Cluster  uint64         `json:"cluster"`
-	Change   replica.Change `json:"change,omitempty"`
-	ID       uint64         `json:"id"`
-	Addr     string         `json:"addr,omitempty"`
-	Transfer bool           `json:"transfer,omitempty"` // make ID the leader
-	// Members are changed at once, by joint consensus, instead of Change, ID and Addr.
-	Members []replica.Member `json:"members,omitempty"`
-}
-
-func (n *Node) onAdmin(req erpc.ReqHandle) {
-	var a Admin
-	switch err := json.Unmarshal(req.Data(), &a); {
-	case err != nil:
-		n.answer(req, &kv.Answer{Status: kv.Malformed})
-		return
-	case a.Cluster != n.cfg.Cluster:
-		n.answer(req, &kv.Answer{Status: kv.WrongCluster})
-		return
-	case a.Transfer && n.rep.Leads():
-		n.rep.Transfer(a.ID)
-		n.answer(req, &kv.Answer{Status: kv.OK})
-		n.work()
-		return
-	}
-	tag := n.waiting.put(req, 0)
-	var err error
-	if len(a.Members) > 0 {
-		err = n.rep.Reconfigure(a.Members, tag)
-	} else {
-		err = n.rep.Change(a.Change, a.ID, a.Addr, tag)
-	}
-	if err == nil {
-		n.work()
-		return
-	}
-	n.waiting.take(tag)
-	answer := n.rep.Elsewhere()
-	if !errors.Is(err, replica.ErrLeader) {
-		answer = kv.Answer{Status: kv.Malformed, Value: reason(err)}
-	}
-	n.answer(req, &answer)
-}
-
-// reason is the reason why a bad change is refused, cut to the room that an answer has.
-func reason(err error) kv.Value {
-	text := strings.TrimPrefix(err.Error(), replica.ErrMember.Error()+": ")
-	v, _ := kv.MakeValue(text[:min(len(text), kv.MaxValue)])
-	return v
 }

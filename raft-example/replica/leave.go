@@ -5,6 +5,7 @@ import (
 
 	"go.etcd.io/raft/v3"
 	pb "go.etcd.io/raft/v3/raftpb"
+	"go.etcd.io/raft/v3/tracker"
 	"google.golang.org/protobuf/proto"
 )
 
@@ -56,6 +57,35 @@ func (r *Replica) handOver() bool {
 	r.changed, r.early.handing = true, true
 	r.rn.TransferLeader(next)
 	return true
+}
+
+// matched returns up to where the logs of all members agree with the leader's.
+func (r *Replica) matched() map[uint64]uint64 {
+	m := map[uint64]uint64{}
+	r.rn.WithProgress(func(id uint64, _ raft.ProgressType, p tracker.Progress) { m[id] = p.Match })
+	return m
+}
+
+// part forgets a member that has left with the entry that is applied now. Matched is as of before.
+func (r *Replica) part(id uint64, matched map[uint64]uint64) {
+	delete(r.members, id)
+	delete(r.held, id)
+	if r.state == raft.StateLeader && id != r.cfg.ID && len(r.parted) < MaxChanges {
+		r.parted[id] = r.applied + 1
+		r.dismiss(id, matched[id])
+	}
+}
+
+// dismiss tells a member that has left that this is committed, once it has the log up to there:
+// raft tells members only, and the one that has left would wait for a leader.
+func (r *Replica) dismiss(id, matched uint64) {
+	at, parted := r.parted[id]
+	if !parted || matched < at {
+		return
+	}
+	delete(r.parted, id)
+	r.host.Send(&pb.Message{Type: pb.MsgHeartbeat.Enum(), To: &id, From: new(r.cfg.ID),
+		Term: new(r.term), Commit: &at})
 }
 
 // change is where the log has changes of membership.

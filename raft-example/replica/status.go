@@ -9,6 +9,7 @@ import (
 	"github.com/userspace-rpc/erpc/raft-example/kv"
 	"go.etcd.io/raft/v3"
 	pb "go.etcd.io/raft/v3/raftpb"
+	"go.etcd.io/raft/v3/tracker"
 )
 
 // Status is a replica's view of itself and its cluster.
@@ -26,9 +27,12 @@ type Status struct {
 	Reads    Reads             `json:"reads"`
 	Durable  bool              `json:"durable"`
 	Members  map[uint64]string `json:"members"`
+	Voters   []uint64          `json:"voters,omitempty"`
 	Learners []uint64          `json:"learners,omitempty"`
 	Outgoing []uint64          `json:"outgoing,omitempty"` // voters of before, while joint
-	Err      string            `json:"error,omitempty"`
+	// Removed: it was a member and knows that it is none any more, so it may stop.
+	Removed bool   `json:"removed,omitempty"`
+	Err     string `json:"error,omitempty"`
 }
 
 // Reads counts the reads that a replica has served.
@@ -46,7 +50,7 @@ func (r *Replica) Status() Status {
 		Last: r.lastIndex(), Applied: r.applied, Keys: r.store.Len(), Sessions: r.store.Sessions(),
 		Elected: r.elected, Durable: r.durable,
 		Members: maps.Clone(r.members), Learners: r.log.conf.GetLearners(), Reads: r.served,
-		Outgoing: r.log.conf.GetVotersOutgoing()}
+		Voters: r.log.conf.GetVoters(), Outgoing: r.log.conf.GetVotersOutgoing(), Removed: r.Removed()}
 	if r.err != nil {
 		s.Err = r.err.Error()
 	}
@@ -119,6 +123,40 @@ func (r *Replica) Change(what Change, id uint64, addr string, tag uint64) error 
 	return r.single(t, Member{what, id, addr}, proposal{tag: tag})
 }
 
+// Check says what is wrong with changes that are asked for together, and whether they would change
+// nothing. The error is ErrMember.
+func (r *Replica) Check(list []Member) (settled bool, err error) {
+	_, err = r.joint(list)
+	return !slices.ContainsFunc(list, func(m Member) bool { return !r.settled(m) }), err
+}
+
+// Removed reports whether this replica was a member and has applied that it is none any more.
+func (r *Replica) Removed() bool {
+	_, member := r.members[r.cfg.ID]
+	return !member && len(r.members) > 0
+}
+
+// Voters returns the members that have a vote, in order. While the configuration is joint it is
+// those of the new one.
+func (r *Replica) Voters() []uint64 { return slices.Sorted(slices.Values(r.log.conf.GetVoters())) }
+
+// Lag returns how many of the committed entries a member lacks, as the leader knows. It is not ok
+// if that is not known: the member has not answered this leader yet.
+func (r *Replica) Lag(id uint64) (entries uint64, ok bool) {
+	if !r.Leads() {
+		return 0, false
+	}
+	r.rn.WithProgress(func(of uint64, _ raft.ProgressType, p tracker.Progress) {
+		if of == id && p.Match > 0 {
+			entries, ok = max(r.committed, p.Match)-p.Match, true
+		}
+	})
+	return entries, ok
+}
+
+// Leader returns the leader's id, 0 if none is known.
+func (r *Replica) Leader() uint64 { return r.leader }
+
 // settled reports whether a change would change nothing: most likely it is the repeat of one whose
 // answer was lost. It is proposed as any other, so that the answer is right: a leader that was
 // deposed, or a change under way, may have other members. Raft lets it pass only if no change is
@@ -177,7 +215,7 @@ func (r *Replica) proposeChange(typ pb.EntryType, data []byte, p proposal) error
 	return nil
 }
 
-// Transfer asks the leader to hand over to another member.
+// Transfer asks the leader to hand over to another voter. Transferring tells when that has ended.
 func (r *Replica) Transfer(id uint64) {
 	if r.Leads() {
 		defer r.guard()
@@ -185,6 +223,11 @@ func (r *Replica) Transfer(id uint64) {
 		r.settle()
 		r.rn.TransferLeader(id)
 	}
+}
+
+// Transferring reports whether this replica leads, and hands over.
+func (r *Replica) Transferring() bool {
+	return r.Leads() && r.rn.BasicStatus().LeadTransferee != raft.None
 }
 
 // Campaign starts an election now: for tests and for the first leader of a cluster.
