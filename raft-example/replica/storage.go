@@ -4,6 +4,7 @@ import (
 	"encoding/binary"
 	"fmt"
 	"maps"
+	"math"
 	"slices"
 
 	"github.com/userspace-rpc/erpc/raft-example/kv"
@@ -50,10 +51,15 @@ type Start struct {
 
 // Boot returns the start of a new cluster: the same on all of its replicas.
 func Boot(members map[uint64]string) Start {
-	conf := &pb.ConfState{Voters: slices.Sorted(maps.Keys(members))}
-	data := kv.NewStore().Save(appendMembers(nil, members)).Step(1 << 20)
+	return bootWith(kv.NewStore(), members, 1, 1)
+}
+
+// bootWith returns the start of a cluster with a state, as of an index and a term.
+func bootWith(s *kv.Store, members map[uint64]string, index, term uint64) Start {
+	data := s.Save(appendMembers(nil, members)).Step(math.MaxInt)
 	return Start{Snapshot: &pb.Snapshot{Data: data, Metadata: &pb.SnapshotMetadata{
-		ConfState: conf, Index: new(uint64(1)), Term: new(uint64(1))}}}
+		ConfState: &pb.ConfState{Voters: slices.Sorted(maps.Keys(members))},
+		Index:     &index, Term: &term}}}
 }
 
 // load begins with s; empty, the replica waits to be made a member.
