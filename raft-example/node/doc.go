@@ -20,6 +20,7 @@
 //	TypeEcho    gives back what it got: the plain RPC to compare with
 //	TypeMembers the addresses of all members, see Members
 //	TypeHello   what a member says of itself, see Hello
+//	TypeBackup  a piece of the state, see BackupRequest
 //
 // # Who speaks for a member
 //

@@ -24,6 +24,7 @@ const (
 	TypeEcho    = 6
 	TypeMembers = 7
 	TypeHello   = 8
+	TypeBackup  = 9
 )
 
 // The errors that end a node; those of package replica do, too.
@@ -109,6 +110,7 @@ type Node struct {
 	parser   replica.Parser
 	waiting  slots // requests that wait for Host.Answer, by tag
 	admin    admin
+	backup   backup
 	err      error
 
 	busy   bool // something was processed in this pass, or nothing shall be before its end
@@ -179,6 +181,7 @@ func RegisterLate(x Registrar, get func() *Node) error {
 		TypeRaft: (*Node).onRaft, TypeSnap: (*Node).onSnap, TypeKV: (*Node).onKV,
 		TypeStatus: (*Node).onStatus, TypeAdmin: (*Node).onAdmin, TypeEcho: (*Node).onEcho,
 		TypeMembers: (*Node).onMembers, TypeHello: (*Node).onHello,
+		TypeBackup: (*Node).onBackup,
 	} {
 		err := x.Register(typ, erpc.Dispatch, func(r erpc.ReqHandle) {
 			if n := get(); n != nil {
@@ -352,6 +355,10 @@ func (n *Node) Answer(tag uint64, a *kv.Answer) {
 	}
 	if q.began != 0 && a.Status == kv.OK {
 		n.commits.Add(int64(n.cfg.Clock().Sub(q.began)))
+	}
+	if q.save {
+		n.saving(q.req, a)
+		return
 	}
 	if q.first && a.Status == kv.OK {
 		a = &kv.Answer{Status: kv.Busy, Value: cut(joining)}

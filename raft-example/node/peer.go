@@ -268,6 +268,7 @@ func (n *Node) release(now monotime.Time) {
 		n.nextTurn = now.Add(tick)
 	}
 	n.tellRemoved()
+	n.backup.expire(now)
 	for _, p := range n.touched {
 		for p.old > 0 && len(p.open) > 0 { // respond counts
 			n.moved = true

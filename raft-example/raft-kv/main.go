@@ -17,6 +17,8 @@ type command struct {
 	Status  statusCmd  `cmd:"" help:"What each replica knows of itself and the cluster."`
 	Member  memberCmd  `cmd:"" help:"Add or remove a replica, or hand over leadership."`
 	Members membersCmd `cmd:"" help:"Change any members at once."`
+	Backup  backupCmd  `cmd:"" help:"Write all keys to a file, while the cluster serves."`
+	Restore restoreCmd `cmd:"" help:"Make a new cluster of such a file."`
 	Recover recoverCmd `cmd:"" help:"Make a new cluster of what one replica has on its disk."`
 	Bench   cli.Moved  `cmd:"" hidden:"" passthrough:"" help:"raft-bench put"`
 	Sim     cli.Moved  `cmd:"" hidden:"" passthrough:"" help:"raft-bench sim"`

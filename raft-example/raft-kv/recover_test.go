@@ -1,6 +1,7 @@
 package main
 
 import (
+	"bytes"
 	"encoding/json"
 	"fmt"
 	"os"
@@ -62,8 +63,9 @@ func (o *operator) fill(group string, keys int) {
 		o.t.Fatal(err)
 	}
 	defer c.Close()
+	value := bytes.Repeat([]byte{'v'}, 60)
 	for i := range keys {
-		if err := c.Put(testContext(o.t), fmt.Sprint(group, i), []byte(group)); err != nil {
+		if err := c.Put(testContext(o.t), fmt.Sprint(group, i), value); err != nil {
 			o.t.Fatal(err)
 		}
 	}
@@ -152,11 +154,12 @@ func TestRecoverRefuses(t *testing.T) {
 		}
 	}
 	o.f.children[0].stop()
-	for args, want := range map[string]string{
-		with("recover " + live + " --id 1 --cluster 6"): "it is of replica 1 of cluster 5",
-		with("recover " + live + " --id 2 --cluster 5"): "not replica 2 of cluster 5",
-		"recover " + live + " --id 1 --cluster 5 --addr 127.0.0.1:1 --dir " + dir: "there already",
+	for _, tt := range [][2]string{
+		{with("recover " + live + " --id 1 --cluster 6"), "it is of replica 1 of cluster 5"},
+		{with("recover " + live + " --id 2 --cluster 5"), "not replica 2 of cluster 5"},
+		{"recover " + live + " --id 1 --cluster 5 --addr 127.0.0.1:1 --dir " + dir, "there already"},
 	} {
+		args, want := tt[0], tt[1]
 		status, _, errOut := runCommand(t, strings.Fields(args)...)
 		if status != cli.Failed || !strings.Contains(errOut, want) {
 			t.Errorf("%s: %d %q; want %q", args, status, errOut, want)

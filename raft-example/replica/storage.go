@@ -207,6 +207,16 @@ func (s *storage) make(keep bool) {
 		meta: &pb.SnapshotMetadata{ConfState: s.conf, Index: new(r.applied), Term: new(term)}}
 }
 
+// SnapshotFrom returns a snapshot of the state as of this index or a later one. It is nil while
+// Background makes it.
+func (r *Replica) SnapshotFrom(index uint64) *pb.Snapshot {
+	if s := r.log.snap; s != nil && s.GetMetadata().GetIndex() >= index {
+		return s
+	}
+	r.log.make(false)
+	return nil
+}
+
 // atOnce is how many keys are copied in one pass: some hundred microseconds.
 const atOnce = 4096
 

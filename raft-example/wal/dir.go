@@ -155,7 +155,7 @@ func makeDir(path string) error {
 	return nil
 }
 
-// Move gives a folder that nobody uses another name, for good.
+// Move gives a file, or a folder that nobody uses, another name for good.
 func Move(from, to string) error {
 	if err := os.Rename(from, to); err != nil {
 		return err
