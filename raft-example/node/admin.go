@@ -181,9 +181,28 @@ func (n *Node) handed(now monotime.Time) {
 	n.admin.handing = nil
 }
 
+// isRemoved reports whether this replica is no member any more: by its own log or, as it may have
+// been away, since most others say so while nobody leads it.
+func (n *Node) isRemoved() bool {
+	if n.rep.Removed() || n.rep.Leader() != 0 {
+		return n.rep.Removed()
+	}
+	others, disown := 0, 0
+	for _, id := range n.rep.Voters() {
+		if id == n.cfg.ID {
+			continue
+		}
+		others++
+		if p := n.peers[id]; p != nil && p.disowns {
+			disown++
+		}
+	}
+	return disown > others/2
+}
+
 // tellRemoved says once in the log that this replica is no member any more.
 func (n *Node) tellRemoved() {
-	removed := n.rep.Removed()
+	removed := n.isRemoved()
 	if removed && !n.admin.removed {
 		n.cfg.Logger.Warn("this replica is no member any more: it may stop", "replica", n.cfg.ID)
 	}

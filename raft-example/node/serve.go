@@ -56,6 +56,7 @@ func (n *Node) onEcho(req erpc.ReqHandle) {
 func (n *Node) onStatus(req erpc.ReqHandle) {
 	n.moved = true
 	s := n.rep.Status()
+	s.Removed = n.admin.removed
 	if n.Err() != nil {
 		s.Err = n.Err().Error()
 	}

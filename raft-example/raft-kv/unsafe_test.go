@@ -191,11 +191,35 @@ func TestLead(t *testing.T) {
 	o.want("put after x", cli.Done, "ok\n")
 }
 
-// TestRemovedSaysSo: a replica that was removed says so, in its log and its status.
+// TestRemovedSaysSo: a replica that was removed says so, in its log and its status: also the leader,
+// and one that was away.
 func TestRemovedSaysSo(t *testing.T) {
-	o := operate(t, 3, "")
-	old := o.leader()%3 + 1
-	o.want(fmt.Sprint("member remove ", old), cli.Done, "ok\n")
+	t.Run("follower", func(t *testing.T) {
+		o := operate(t, 3, "")
+		old := o.leader()%3 + 1
+		o.want(fmt.Sprint("member remove ", old), cli.Done, "ok\n")
+		o.awaitRemoved(old)
+	})
+	t.Run("leader, on disk", func(t *testing.T) {
+		o := operate(t, 3, t.TempDir())
+		old := o.leader()
+		o.want(fmt.Sprint("member remove ", old), cli.Done, "ok\n")
+		o.awaitRemoved(old)
+	})
+	t.Run("away", func(t *testing.T) {
+		o := operate(t, 3, t.TempDir())
+		old := o.kill(1)[0]
+		o.want(fmt.Sprint("member remove ", old), cli.Done, "ok\n")
+		if err := o.f.start(o.f.children[old-1]); err != nil {
+			t.Fatal(err)
+		}
+		o.awaitRemoved(old)
+	})
+}
+
+func (o *operator) awaitRemoved(old uint64) {
+	t := o.t
+	t.Helper()
 	ctx, cancel := context.WithTimeout(testContext(t), 30*time.Second)
 	defer cancel()
 	want := fmt.Sprintf("replica %d is no member any more: it may stop", old)

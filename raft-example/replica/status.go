@@ -30,9 +30,9 @@ type Status struct {
 	Voters   []uint64          `json:"voters,omitempty"`
 	Learners []uint64          `json:"learners,omitempty"`
 	Outgoing []uint64          `json:"outgoing,omitempty"` // voters of before, while joint
-	// Removed: it was a member and knows that it is none any more, so it may stop.
-	Removed bool   `json:"removed,omitempty"`
-	Err     string `json:"error,omitempty"`
+	Err      string            `json:"error,omitempty"`
+	// Removed: it was a member and is none any more, so it may stop. A Node says it.
+	Removed bool `json:"removed,omitempty"`
 }
 
 // Reads counts the reads that a replica has served.
@@ -50,7 +50,7 @@ func (r *Replica) Status() Status {
 		Last: r.lastIndex(), Applied: r.applied, Keys: r.store.Len(), Sessions: r.store.Sessions(),
 		Elected: r.elected, Durable: r.durable,
 		Members: maps.Clone(r.members), Learners: r.log.conf.GetLearners(), Reads: r.served,
-		Voters: r.log.conf.GetVoters(), Outgoing: r.log.conf.GetVotersOutgoing(), Removed: r.Removed()}
+		Voters: r.log.conf.GetVoters(), Outgoing: r.log.conf.GetVotersOutgoing()}
 	if r.err != nil {
 		s.Err = r.err.Error()
 	}
