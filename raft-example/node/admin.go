@@ -120,9 +120,9 @@ func (n *Node) decline(req erpc.ReqHandle, err error) {
 		_ = req.RespondError(&erpc.Error{Code: erpc.CodeFailedPrecondition,
 			Text: strings.TrimPrefix(err.Error(), ErrUnsafe.Error()+": ")})
 		return
-	case errors.Is(err, errBehind):
+	case errors.Is(err, replica.ErrBehind):
 		answer = kv.Answer{Status: kv.Busy,
-			Value: cut(strings.TrimPrefix(err.Error(), errBehind.Error()+": "))}
+			Value: cut(strings.TrimPrefix(err.Error(), replica.ErrBehind.Error()+": "))}
 	case !errors.Is(err, replica.ErrLeader):
 		answer = kv.Answer{Status: kv.Malformed,
 			Value: cut(strings.TrimPrefix(err.Error(), replica.ErrMember.Error()+": "))}

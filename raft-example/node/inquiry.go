@@ -29,12 +29,6 @@ type inquiry struct {
 	dialed []*erpc.Session  // for this alone
 }
 
-// errBehind is a member that does not have the log yet. The same request may do later.
-var errBehind = errors.New("node: not yet")
-
-// maxLag is how many committed entries a member may lack that has caught up.
-const maxLag = 1000
-
 // probeTime is how long a member may take to say who it is: less than admin commands wait.
 const probeTime = 500 * time.Millisecond
 
@@ -181,20 +175,16 @@ func (q *inquiry) answered() {
 // sound says why a member does not count: it is not there, or has not caught up.
 func (q *inquiry) sound(id uint64) error {
 	err, asked := q.said[id]
-	switch lag, known := q.n.rep.Lag(id); {
+	switch {
 	case !asked:
-		return fmt.Errorf("%w: replica %d is new", errBehind, id)
+		return fmt.Errorf("%w: replica %d is new", replica.ErrBehind, id)
 	case err != nil || id == q.n.cfg.ID:
 		return err
-	case !known:
-		return fmt.Errorf("%w: replica %d has not had the log yet", errBehind, id)
-	case lag > maxLag:
-		return fmt.Errorf("%w: replica %d lacks %d entries", errBehind, id, lag)
 	}
-	return nil
+	return q.n.rep.Behind(id)
 }
 
-// quorum says why a change could cost the quorum: ErrUnsafe, or errBehind.
+// quorum says why a change could cost the quorum: ErrUnsafe, or replica.ErrBehind.
 func (q *inquiry) quorum() error {
 	now := q.n.rep.Voters()
 	voters := map[uint64]bool{}
@@ -218,7 +208,7 @@ func (q *inquiry) quorum() error {
 			sound++
 		case err == nil:
 			sound++
-		case errors.Is(err, errBehind):
+		case errors.Is(err, replica.ErrBehind):
 			behind = err
 		default:
 			missing = err

@@ -189,7 +189,7 @@ func TestLead(t *testing.T) {
 	o.want("put after x", cli.Done, "ok\n")
 }
 
-// TestRemovedSaysSo: a replica that was removed says so, in its log and its status: the leader, too,
+// TestRemovedSaysSo: a replica that was removed says so, in its log and its status: a leader, too,
 // and one that was away.
 func TestRemovedSaysSo(t *testing.T) {
 	t.Run("follower", func(t *testing.T) {

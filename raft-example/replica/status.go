@@ -1,6 +1,7 @@
 package replica
 
 import (
+	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -140,18 +141,31 @@ func (r *Replica) Removed() bool {
 // those of the new one.
 func (r *Replica) Voters() []uint64 { return slices.Sorted(slices.Values(r.log.conf.GetVoters())) }
 
-// Lag returns how many of the committed entries a member lacks, as the leader knows. It is not ok
-// if that is not known: the member has not answered this leader yet.
-func (r *Replica) Lag(id uint64) (entries uint64, ok bool) {
+// ErrBehind is a member that has not caught up. It may later.
+var ErrBehind = errors.New("replica: not yet")
+
+// maxLag is how many committed entries a member may lack that has caught up.
+const maxLag = 1000
+
+// Behind says why a member has not caught up, as the leader knows: its error is ErrBehind, or
+// ErrLeader if this replica does not lead. A member that has not answered this leader is behind.
+func (r *Replica) Behind(id uint64) error {
 	if !r.Leads() {
-		return 0, false
+		return ErrLeader
 	}
+	match := uint64(0)
 	r.rn.WithProgress(func(of uint64, _ raft.ProgressType, p tracker.Progress) {
-		if of == id && p.Match > 0 {
-			entries, ok = max(r.committed, p.Match)-p.Match, true
+		if of == id {
+			match = p.Match
 		}
 	})
-	return entries, ok
+	switch {
+	case match == 0:
+		return fmt.Errorf("%w: replica %d has not had the log yet", ErrBehind, id)
+	case match+maxLag < r.committed:
+		return fmt.Errorf("%w: replica %d lacks %d entries", ErrBehind, id, r.committed-match)
+	}
+	return nil
 }
 
 // Leader returns the leader's id, 0 if none is known.
