@@ -84,6 +84,8 @@ func (n *Node) onBackup(req erpc.ReqHandle) {
 	cluster, index, offset := field(0), field(1), field(2)
 	held := n.backup.held
 	switch {
+	case index > n.rep.Status().Applied: // of an earlier start of this replica, or made up
+		n.noBackup(req, "the state is not held any more: begin again")
 	case cluster != n.cfg.Cluster:
 		_ = req.RespondError(&erpc.Error{Code: erpc.CodeFailedPrecondition,
 			Text: kv.ErrWrongCluster.Error()})

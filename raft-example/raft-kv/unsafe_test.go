@@ -10,6 +10,8 @@ import (
 	"time"
 
 	"github.com/userspace-rpc/erpc/kit/cli"
+	"github.com/userspace-rpc/erpc/kit/cli/secure"
+	"github.com/userspace-rpc/erpc/security/sectest"
 )
 
 // operator runs commands against a cluster of processes.
@@ -23,17 +25,25 @@ type operator struct {
 // operate starts a cluster of n processes, durable ones if dir is given.
 func operate(t *testing.T, n int, dir string) *operator {
 	t.Helper()
+	return operateWith(t, n, dir, secure.Flags{}, roleFlags{})
+}
+
+// operateWith likewise, with flags of security for members and clients, and roles.
+func operateWith(t *testing.T, n int, dir string, sec secure.Flags, roles roleFlags) *operator {
+	t.Helper()
 	addrs, err := freeAddrs(n)
 	if err != nil {
 		t.Fatal(err)
 	}
 	o := &operator{t: t}
-	o.cf = clientFlags{netFlags: netFlags{Transport: "udp", Cluster: 5},
+	o.cf = clientFlags{netFlags: netFlags{Transport: "udp", Cluster: 5, Flags: sec},
 		Servers: strings.Join(addrs, ","), Timeout: 60 * time.Second}
 	if o.f, err = newFleet(o.cf.netFlags, n, dir, testTick, addrs); err != nil {
 		t.Fatal(err)
 	}
 	o.flags = []string{"--servers=" + o.cf.Servers, "--cluster=5", "--timeout=60s"}
+	o.f.roles = roles
+	o.flags = append(o.flags, sec.Args()...)
 	startFleet(t, o.f, &o.cf)
 	o.want("put before x", cli.Done, "ok\n")
 	return o
@@ -68,8 +78,8 @@ func (o *operator) leader() uint64 {
 	return r.ID
 }
 
-// join starts a replica that waits to be added.
-func (o *operator) join(id uint64, cluster int) *child {
+// join starts a replica that waits to be added, or one with other flags.
+func (o *operator) join(id uint64, cluster int, flags ...string) *child {
 	o.t.Helper()
 	exe, err := os.Executable()
 	if err != nil {
@@ -80,9 +90,12 @@ func (o *operator) join(id uint64, cluster int) *child {
 		o.t.Fatal(err)
 	}
 	c := &child{id: id, addr: addrs[0]}
+	if len(flags) == 0 {
+		flags = []string{"--join"}
+	}
 	args := []string{"server", "--child", "--json", fmt.Sprint("--id=", id), "--addr=" + c.addr,
-		fmt.Sprint("--cluster=", cluster), fmt.Sprint("--tick=", testTick), "--join"}
-	if err := c.launch(exec.Command(exe, args...), (*exec.Cmd).Start); err != nil {
+		fmt.Sprint("--cluster=", cluster), fmt.Sprint("--tick=", testTick)}
+	if err := c.launch(exec.Command(exe, append(args, flags...)...), (*exec.Cmd).Start); err != nil {
 		o.t.Fatal(err)
 	}
 	o.t.Cleanup(c.stop)
@@ -134,6 +147,30 @@ func TestUnsafeAdds(t *testing.T) {
 	o.await(func(status string) bool { // the others apply it later
 		return strings.Count(status, "5=") >= 3 && !strings.Contains(status, "(")
 	})
+}
+
+// TestUnsafeLogs: a replica that has lost its log, and one of a cluster of its own, are not added.
+func TestUnsafeLogs(t *testing.T) {
+	o := operate(t, 3, "")
+	dead := o.kill(1)[0]
+	wiped := o.join(dead, 5)
+	o.want(fmt.Sprintf("member add %d %s", dead, wiped.addr), cli.Failed,
+		fmt.Sprintf("replica %d at %s has lost the log that it had", dead, wiped.addr))
+	o.want(fmt.Sprint("member remove ", dead), cli.Done, "ok\n")
+	own := o.join(7, 5, "--peers=7=127.0.0.1:1")
+	o.want("member add 7 "+own.addr, cli.Failed, "refuses this leader, start it with --join")
+}
+
+// TestUnsafeRole: with certificates of members one without is not added.
+func TestUnsafeRole(t *testing.T) {
+	ca := sectest.NewCA("ours")
+	member, other := certified(t, ca, "spiffe://store/member/1"), certified(t, ca, "spiffe://store/no/1")
+	roles := roleFlags{PeerName: []string{"spiffe://store/member/*"}}
+	o := operateWith(t, 3, "", member, roles)
+	no := o.join(4, 5, append(other.Args(), "--join")...)
+	o.want("member add 4 "+no.addr, cli.Failed, "has not the role of a member")
+	yes := o.join(4, 5, append(append(member.Args(), roles.args()...), "--join")...)
+	o.want("member add 4 "+yes.addr, cli.Done, "ok\n")
 }
 
 // TestUnsafeQuorum: with two of five voters dead no vote of a living one is taken away, and no
