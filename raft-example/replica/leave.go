@@ -28,6 +28,7 @@ func (r *Replica) leave() {
 	if r.applied < r.ledFrom || r.left == r.term {
 		return // a change may be under way, and raft would refuse this one; or it is this one
 	}
+	r.advance() // else raft takes the change that is applied for one under way, and drops this one
 	// The empty list of addresses makes it differ from raft's own.
 	data, err := proto.Marshal(&pb.ConfChangeV2{Context: appendMembers(nil, nil)})
 	if err == nil && r.proposeChange(pb.EntryConfChangeV2, data, proposal{}) == nil {
