@@ -20,6 +20,7 @@
 //	TypeEcho    gives back what it got: the plain RPC to compare with
 //	TypeMembers the addresses of all members, see Members
 //	TypeHello   what a member says of itself, see Hello
+//	TypeBackup  a piece of the state, see BackupRequest
 //
 // # Who speaks for a member
 //
@@ -51,4 +52,9 @@
 // Requests of TypeRaft, TypeSnap and TypeHello, and their answers, begin with a header of 40 bytes:
 //
 //	0 verdict u64 · 8 cluster · 16 from · 24 to · 32 the sender's log identity
+//
+// # Changes that are checked
+//
+// The leader makes a change of membership, or hands over, when the members concerned have said who
+// they are: see inquiry. A new member gets the log as a learner first.
 package node

@@ -24,6 +24,7 @@ const (
 	TypeEcho    = 6
 	TypeMembers = 7
 	TypeHello   = 8
+	TypeBackup  = 9
 )
 
 // The errors that end a node; those of package replica do, too.
@@ -118,6 +119,8 @@ type Node struct {
 	touched  []*peer                      // with something to send or to answer
 	parser   replica.Parser
 	waiting  slots // requests that wait for Host.Answer, by tag
+	admin    admin
+	backup   backup
 	err      error
 
 	busy   bool // something was processed in this pass, or nothing shall be before its end
@@ -188,6 +191,7 @@ func RegisterLate(x Registrar, get func() *Node) error {
 		TypeRaft: (*Node).onRaft, TypeSnap: (*Node).onSnap, TypeKV: (*Node).onKV,
 		TypeStatus: (*Node).onStatus, TypeAdmin: (*Node).onAdmin, TypeEcho: (*Node).onEcho,
 		TypeMembers: (*Node).onMembers, TypeHello: (*Node).onHello,
+		TypeBackup: (*Node).onBackup,
 	} {
 		err := x.Register(typ, erpc.Dispatch, func(r erpc.ReqHandle) {
 			if n := get(); n != nil {
@@ -237,6 +241,7 @@ func (n *Node) Poll() bool {
 	}
 	n.process()
 	n.release(now)
+	n.handed(now)
 	n.checkDisk()
 	more := n.rep.Background()
 	n.busy, n.events = n.events > n.cfg.Gather, 0
@@ -364,6 +369,13 @@ func (n *Node) Answer(tag uint64, a *kv.Answer) {
 	}
 	if q.began != 0 && a.Status == kv.OK {
 		n.commits.Add(int64(n.cfg.Clock().Sub(q.began)))
+	}
+	if q.save {
+		n.saving(q.req, a)
+		return
+	}
+	if q.first && a.Status == kv.OK {
+		a = &kv.Answer{Status: kv.Busy, Value: cut(joining)}
 	}
 	n.charge(StepAnswer, 1)
 	n.answer(q.req, a)

@@ -23,19 +23,20 @@ type peer struct {
 	out                 *erpc.Session // the last one of sess that was trusted
 	greeting, announces bool          // it was not answered yet; says is the peer's own
 
-	asked bool             // whether it knows this replica's log, and has not answered yet
-	said  *erpc.Session    // in that it has said hello last
-	met   *erpc.Session    // of sess, in that it has answered this one's
-	says  *Hello           // its last one; nil: none
-	other error            // why it does not suit
-	log   uint64           // its log's identity, 0 before it is known
-	open  []erpc.ReqHandle // its requests that are not answered yet
-	old   int              // of them, how many were open at the last tick
-	buf   []byte           // messages to it
-	isOut bool             // it is in Node.touched
-	snap  *transfer        // to it
-	get   receipt          // from it
-	done  erpc.Continuation
+	disowns bool             // it says that this replica is no member
+	asked   bool             // whether it knows this replica's log, and has not answered yet
+	said    *erpc.Session    // in that it has said hello last
+	met     *erpc.Session    // of sess, in that it has answered this one's
+	says    *Hello           // its last one; nil: none
+	other   error            // why it does not suit
+	log     uint64           // its log's identity, 0 before it is known
+	open    []erpc.ReqHandle // its requests that are not answered yet
+	old     int              // of them, how many were open at the last tick
+	buf     []byte           // messages to it
+	isOut   bool             // it is in Node.touched
+	snap    *transfer        // to it
+	get     receipt          // from it
+	done    erpc.Continuation
 }
 
 const headerSize = 40
@@ -268,6 +269,8 @@ func (n *Node) release(now monotime.Time) {
 	} else {
 		n.nextTurn = now.Add(tick)
 	}
+	n.tellRemoved()
+	n.backup.expire(now)
 	for _, p := range n.touched {
 		for p.old > 0 && len(p.open) > 0 { // respond counts
 			n.moved = true
@@ -353,6 +356,7 @@ func (p *peer) onDone(c erpc.Completion) {
 	}
 	from, body, verdict := n.check(c.Session, c.Resp.Data())
 	if verdict == taken && from == p {
+		p.disowns = false
 		if len(body) > 0 {
 			if err := n.step(p, body); err == nil {
 				n.work()
@@ -408,12 +412,16 @@ func (p *peer) heed(answer []byte) {
 // them means that this replica must not go on.
 func (p *peer) refused(s *erpc.Session, b []byte) {
 	n := p.n
-	if len(b) < headerSize || binary.LittleEndian.Uint64(b) != foreignLog ||
-		binary.LittleEndian.Uint64(b[8:]) != n.cfg.Cluster ||
+	if len(b) < headerSize || binary.LittleEndian.Uint64(b[8:]) != n.cfg.Cluster ||
 		binary.LittleEndian.Uint64(b[16:]) != p.id || n.admit(p.id, s) != p {
 		return // what it says is of another cluster, or a stranger's word
 	}
-	n.fail(ErrForeignLog)
+	switch binary.LittleEndian.Uint64(b) {
+	case foreignLog:
+		n.fail(ErrForeignLog)
+	case stranger:
+		p.disowns = true
+	}
 }
 
 // ask has a member say whether it knows this replica's log: somebody says that it does not. One

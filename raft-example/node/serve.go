@@ -2,8 +2,6 @@ package node
 
 import (
 	"encoding/json"
-	"errors"
-	"strings"
 	"time"
 
 	"github.com/userspace-rpc/erpc/erpc"
@@ -58,6 +56,7 @@ func (n *Node) onEcho(req erpc.ReqHandle) {
 func (n *Node) onStatus(req erpc.ReqHandle) {
 	n.moved = true
 	s := n.rep.Status()
+	s.Removed = n.admin.removed
 	if n.Err() != nil {
 		s.Err = n.Err().Error()
 	}
@@ -78,67 +77,4 @@ func (n *Node) onStatus(req erpc.ReqHandle) {
 		return
 	}
 	_ = req.RespondBytes(b)
-}
-
-// Admin is a request of TypeAdmin, as JSON. Its answer is one of package kv: with Found if all of
-// it was so already; of a bad change, Malformed, the value is the reason.
-type Admin struct {
-	Cluster  uint64         `json:"cluster"`
-	Change   replica.Change `json:"change,omitempty"`
-	ID       uint64         `json:"id"`
-	Addr     string         `json:"addr,omitempty"`
-	Transfer bool           `json:"transfer,omitempty"` // make ID the leader
-	// Members are changed at once, by joint consensus, instead of Change, ID and Addr.
-	Members []replica.Member `json:"members,omitempty"`
-	// Upgrade makes Version the cluster's instead, 0 for the newest that the leader's program knows.
-	Upgrade bool  `json:"upgrade,omitempty"`
-	Version uint8 `json:"version,omitempty"`
-}
-
-func (n *Node) onAdmin(req erpc.ReqHandle) {
-	var a Admin
-	switch err := json.Unmarshal(req.Data(), &a); {
-	case err != nil:
-		n.answer(req, &kv.Answer{Status: kv.Malformed})
-		return
-	case a.Cluster != n.cfg.Cluster:
-		n.answer(req, &kv.Answer{Status: kv.WrongCluster})
-		return
-	case a.Transfer && n.rep.Leads():
-		n.rep.Transfer(a.ID)
-		n.answer(req, &kv.Answer{Status: kv.OK})
-		n.work()
-		return
-	case a.Upgrade:
-		n.upgrade(req, a.Version)
-		return
-	}
-	tag := n.waiting.put(req, 0)
-	if len(a.Members) > 0 {
-		n.proposed(tag, n.rep.Reconfigure(a.Members, tag))
-	} else {
-		n.proposed(tag, n.rep.Change(a.Change, a.ID, a.Addr, tag))
-	}
-}
-
-// proposed answers the request of a change that was not taken.
-func (n *Node) proposed(tag uint64, err error) {
-	if err == nil {
-		n.work()
-		return
-	}
-	q, _ := n.waiting.take(tag)
-	answer := n.rep.Elsewhere()
-	if !errors.Is(err, replica.ErrLeader) {
-		answer = kv.Answer{Status: kv.Malformed, Value: reason(err)}
-	}
-	n.answer(q.req, &answer)
-}
-
-// reason is the reason why a bad change is refused, cut to the room that an answer has.
-func reason(err error) kv.Value {
-	text := strings.TrimPrefix(err.Error(), replica.ErrMember.Error()+": ")
-	text = strings.TrimPrefix(text, ErrUpgrade.Error()+": ")
-	v, _ := kv.MakeValue(text[:min(len(text), kv.MaxValue)])
-	return v
 }

@@ -9,6 +9,8 @@ import (
 type waits struct {
 	req   erpc.ReqHandle
 	began monotime.Time // 0: not measured
+	first bool          // of two steps: when it is done the second may be asked for
+	save  bool          // answered by Node.saving
 	used  bool
 	gen   uint32
 }

@@ -64,7 +64,7 @@ func (n *Node) raise(req erpc.ReqHandle, to uint8, err error) {
 	if err == nil {
 		err = n.rep.Raise(to, tag)
 	}
-	n.proposed(tag, err)
+	n.asked(tag, err)
 }
 
 // poll asks all other members for their Hello, also those without a vote, and then says which of

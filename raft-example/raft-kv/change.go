@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/userspace-rpc/erpc/erpc"
+	"github.com/userspace-rpc/erpc/kit/cli"
 	"github.com/userspace-rpc/erpc/raft-example/client"
 	"github.com/userspace-rpc/erpc/raft-example/kv"
 	"github.com/userspace-rpc/erpc/raft-example/node"
@@ -20,8 +21,8 @@ const changePause = 20 * time.Millisecond
 
 // change asks one server after the other, until the leader has done it. Already says that all of it
 // was so before any attempt of this call. Errors: replica.ErrMember, of an upgrade node.ErrUpgrade,
-// kv.ErrWrongCluster, client.ErrDeadline, and client.ErrUnknown with it if an attempt had no
-// answer.
+// kv.ErrWrongCluster, node.ErrUnsafe, client.ErrDeadline, and client.ErrUnknown with it if an attempt
+// had no answer.
 func change(ctx context.Context, b *client.Blocking, servers []string, a node.Admin) (
 	already bool, err error,
 ) {
@@ -29,7 +30,7 @@ func change(ctx context.Context, b *client.Blocking, servers []string, a node.Ad
 	if err != nil {
 		return false, err
 	}
-	unknown, refused := false, replica.ErrMember
+	unknown, why, refused := false, "", replica.ErrMember
 	if a.Upgrade {
 		refused = node.ErrUpgrade
 	}
@@ -44,6 +45,8 @@ func change(ctx context.Context, b *client.Blocking, servers []string, a node.Ad
 			}
 		}
 		switch {
+		case erpc.CodeOf(err) == erpc.CodeFailedPrecondition:
+			return false, fmt.Errorf("%w: %w", node.ErrUnsafe, err)
 		case err != nil:
 			unknown = unknown || !errors.Is(err, erpc.ErrNotRun)
 		case answer.Status == kv.OK:
@@ -56,20 +59,24 @@ func change(ctx context.Context, b *client.Blocking, servers []string, a node.Ad
 			return false, kv.ErrWrongCluster
 		case answer.Status == kv.Retry:
 			unknown = true
+		case answer.Status == kv.Busy:
+			why = answer.Value.String()
 		case answer.Status == kv.NotLeader && answer.Value.Len() > 0:
 			servers = with(servers, answer.Value.String())
 		}
 		select {
 		case <-ctx.Done():
-			return false, undone(unknown, ctx.Err())
+			return false, undone(unknown, why, ctx.Err())
 		case <-time.After(changePause):
 		}
 	}
 }
 
-// undone is the error of a change that was not answered in time.
-func undone(unknown bool, err error) error {
-	err = fmt.Errorf("%w: %w", client.ErrDeadline, err)
+// undone is the error of a change that was not done in time. Why is what a server said last.
+func undone(unknown bool, why string, err error) error {
+	if err = fmt.Errorf("%w: %w", client.ErrDeadline, err); why != "" {
+		err = fmt.Errorf("%s: %w", cli.Visible(why), err)
+	}
 	if unknown {
 		return fmt.Errorf("%w: repeat the command: %w", client.ErrUnknown, err)
 	}

@@ -127,7 +127,7 @@ func TestChangeUnknown(t *testing.T) {
 			}
 		})
 	}
-	if err := undone(false, context.Canceled); errors.Is(err, client.ErrUnknown) {
+	if err := undone(false, "", context.Canceled); errors.Is(err, client.ErrUnknown) {
 		t.Error(err)
 	}
 }

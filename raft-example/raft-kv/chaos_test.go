@@ -372,8 +372,12 @@ func (c *chaos) change(a node.Admin) {
 	c.t.Helper()
 	a.Cluster = c.cf.netFlags.Cluster
 	c.admin(func(b *client.Blocking) error {
-		_, err := change(c.ctx, b, strings.Split(c.cf.Servers, ","), a)
-		return err
+		for {
+			_, err := change(c.ctx, b, strings.Split(c.cf.Servers, ","), a)
+			if !errors.Is(err, node.ErrUnsafe) || c.ctx.Err() != nil {
+				return err // else members did not answer, in bad weather
+			}
+		}
 	})
 }
 

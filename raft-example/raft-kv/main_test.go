@@ -147,7 +147,7 @@ func TestOps(t *testing.T) {
 		}
 	}
 	l, err := leaderOf(testContext(t), cf, f.addrs()[:2])
-	if err != nil || memberText(l.Members) != two {
+	if err != nil || memberText(&l.Status) != two {
 		t.Errorf("%+v, %v", l, err)
 	}
 }

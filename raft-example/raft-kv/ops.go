@@ -8,7 +8,6 @@ import (
 	"io"
 	"maps"
 	"slices"
-	"sort"
 	"strings"
 	"text/tabwriter"
 	"time"
@@ -186,7 +185,7 @@ func statusText(list []report) string {
 		}
 		fmt.Fprintf(w, "%d\t%s\t%s\t%d\t%d\t%d\t%d to %d\t%d\t%v\t%s\t%s\n", s.ID, s.Addr,
 			strings.TrimPrefix(s.State, "State"), s.Term, s.Leader,
-			s.Applied, s.First, s.Last, s.Keys, s.Durable, versionText(&s), memberText(s.Members))
+			s.Applied, s.First, s.Last, s.Keys, s.Durable, versionText(&s), memberText(&s.Status))
 	}
 	_ = w.Flush() // a Builder takes all
 	said := map[string]bool{"": true}
@@ -197,6 +196,9 @@ func statusText(list []report) string {
 		said[s.Trust] = true
 	}
 	for _, s := range list {
+		if s.Removed {
+			fmt.Fprintf(&text, "replica %d is no member any more: it may stop\n", s.ID)
+		}
 		for _, p := range s.Peers {
 			if p.Err != "" {
 				fmt.Fprintf(&text, "replica %d takes nothing of %d: %s\n", s.ID, p.ID, p.Err)
@@ -214,12 +216,19 @@ func versionText(s *report) string {
 	return fmt.Sprintf("%d of %d to %d", s.Version, s.Formats.Min, s.Formats.Max)
 }
 
-func memberText(m map[uint64]string) string {
+// memberText lists members, and says who has no vote, and who has one only while the voters change.
+func memberText(s *replica.Status) string {
 	var list []string
-	for id, addr := range m {
-		list = append(list, fmt.Sprintf("%d=%s", id, addr))
+	for _, id := range slices.Sorted(maps.Keys(s.Members)) {
+		text := fmt.Sprintf("%d=%s", id, s.Members[id])
+		switch {
+		case slices.Contains(s.Learners, id):
+			text += " (learner)"
+		case len(s.Outgoing) > 0 && !slices.Contains(s.Voters, id):
+			text += " (leaving)"
+		}
+		list = append(list, text)
 	}
-	sort.Strings(list)
 	return strings.Join(list, ",")
 }
 
@@ -256,11 +265,39 @@ type memberCmd struct {
 	What string `arg:"" enum:"add,learner,remove,lead" help:"add, learner, remove or lead (make it the leader)."`
 	ID   uint64 `arg:"" help:"The replica's number."`
 	Addr string `arg:"" optional:"" help:"Its address, to add it."`
+	forceFlag
+}
+
+// forceFlag is of commands that change members.
+type forceFlag struct {
+	Force bool `help:"Ask no member. If most voters are not there then, nothing is written any more: see raft-kv recover."`
+}
+
+// warn says what --force risks.
+func (f *forceFlag) warn(e *cli.Env) {
+	if f.Force {
+		fmt.Fprintln(e.Err, "--force: nobody is asked; if most voters are not there then, nothing is "+
+			"written any more, and only raft-kv recover helps, which may lose writes")
+	}
+}
+
+// Help is shown by --help.
+func (memberCmd) Help() string {
+	return `A change is refused, with the reason, if a member does not answer at its address under its
+number, or if fewer than a majority of the voters would be there afterwards. A new member gets the
+log before it has a vote: the command waits for that. A member that does not answer is to be removed
+before another one is added. lead answers when the replica leads.
+
+Examples:
+  raft-kv member add 4 10.0.0.4:31850
+  raft-kv member remove 2
+  raft-kv member lead 3`
 }
 
 // Run implements the subcommand.
 func (c *memberCmd) Run(e *cli.Env) error {
-	a := node.Admin{Cluster: c.netFlags.Cluster, ID: c.ID, Addr: c.Addr, Transfer: c.What == "lead"}
+	a := node.Admin{Cluster: c.netFlags.Cluster, ID: c.ID, Addr: c.Addr, Transfer: c.What == "lead",
+		Force: c.Force}
 	a.Change = map[string]replica.Change{"add": replica.Add, "learner": replica.Learner,
 		"remove": replica.Remove}[c.What]
 	if c.ID == 0 {
@@ -269,9 +306,13 @@ func (c *memberCmd) Run(e *cli.Env) error {
 	if (c.Addr == "") == (c.What == "add" || c.What == "learner") {
 		return cli.Usagef("member %s: an address goes with add and learner, and only with them", c.What)
 	}
+	if a.Force && a.Transfer {
+		return cli.Usagef("member lead: --force goes with add, learner and remove")
+	}
 	if c.Addr != "" && !isAddr(c.Addr) {
 		return cli.Usagef("member %s %d %q: want HOST:PORT", c.What, c.ID, c.Addr)
 	}
+	c.warn(e)
 	return c.with(e, func(ctx context.Context, b *client.Blocking) error {
 		already, err := change(ctx, b, strings.Split(c.Servers, ","), a)
 		if err != nil {
@@ -291,12 +332,13 @@ func (c *memberCmd) Run(e *cli.Env) error {
 type membersCmd struct {
 	clientFlags
 	List string `arg:"" help:"All voters that there shall be, as 1=HOST:PORT,2=..." placeholder:"LIST"`
+	forceFlag
 }
 
 // Help is shown by --help.
 func (membersCmd) Help() string {
 	return `All changes take effect at once, by joint consensus. Replicas that are new must run
-(raft-kv server --join).
+(raft-kv server --join); they get the log first. What raft-kv member refuses is refused here, too.
 
 Examples:
   raft-kv members 1=10.0.0.1:31850,4=10.0.0.4:31850,5=10.0.0.5:31850`
@@ -308,9 +350,10 @@ func (c *membersCmd) Run(e *cli.Env) error {
 	if err != nil {
 		return err
 	}
+	c.warn(e)
 	return c.with(e, func(ctx context.Context, b *client.Blocking) error {
 		servers := strings.Split(c.Servers, ",")
-		a := node.Admin{Cluster: c.netFlags.Cluster}
+		a := node.Admin{Cluster: c.netFlags.Cluster, Force: c.Force}
 		for {
 			now, err := leading(ctx, b, servers)
 			if err != nil {

@@ -73,5 +73,8 @@ func (r *Replica) step(m *pb.Message) {
 	r.absolve(m)
 	r.hears(m)
 	r.early.hears(m, r.term)
+	if len(r.parted) > 0 && m.GetType() == pb.MsgAppResp && !m.GetReject() {
+		r.dismiss(m.GetFrom(), m.GetIndex())
+	}
 	_ = r.rn.Step(m) // its errors are about messages that are too late
 }

@@ -41,7 +41,7 @@ func (r *Replica) enter(list []Member, tag uint64, whole bool) error {
 	if err != nil {
 		return err
 	}
-	if !slices.ContainsFunc(list, func(m Member) bool { return !r.settled(m) }) {
+	if settled, _ := r.Check(list); settled {
 		t := cc.Changes[0].GetType()
 		return r.single(t, list[0], proposal{tag: tag, settled: true})
 	}
@@ -106,6 +106,7 @@ func (r *Replica) reconfigure(data []byte) {
 	}
 	r.void()
 	clear(r.early.acks)
+	matched := r.matched()
 	conf := r.rn.ApplyConfChange(cc)
 	r.log.conf, r.left = conf, 0
 	maps.Copy(r.members, addrs)
@@ -116,8 +117,7 @@ func (r *Replica) reconfigure(data []byte) {
 			is = is || slices.Contains(ids, id)
 		}
 		if !is {
-			delete(r.members, id)
-			delete(r.held, id)
+			r.part(id, matched)
 		}
 	}
 	if len(conf.GetVotersOutgoing()) == 0 {

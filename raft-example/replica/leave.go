@@ -6,6 +6,7 @@ import (
 	"github.com/userspace-rpc/erpc/raft-example/kv"
 	"go.etcd.io/raft/v3"
 	pb "go.etcd.io/raft/v3/raftpb"
+	"go.etcd.io/raft/v3/tracker"
 	"google.golang.org/protobuf/proto"
 )
 
@@ -28,6 +29,7 @@ func (r *Replica) leave() {
 	if r.applied < r.ledFrom || r.left == r.term {
 		return // a change may be under way, and raft would refuse this one; or it is this one
 	}
+	r.advance() // else raft takes the change that is applied for one under way, and drops this one
 	// The empty list of addresses makes it differ from raft's own.
 	data, err := proto.Marshal(&pb.ConfChangeV2{Context: appendMembers(nil, nil)})
 	if err == nil && r.proposeChange(pb.EntryConfChangeV2, data, proposal{}) == nil {
@@ -57,6 +59,35 @@ func (r *Replica) handOver() bool {
 	r.changed, r.early.handing = true, true
 	r.rn.TransferLeader(next)
 	return true
+}
+
+// matched returns up to where the logs of all members agree with the leader's.
+func (r *Replica) matched() map[uint64]uint64 {
+	m := map[uint64]uint64{}
+	r.rn.WithProgress(func(id uint64, _ raft.ProgressType, p tracker.Progress) { m[id] = p.Match })
+	return m
+}
+
+// part forgets a member that has left with the entry that is applied now. Matched is as of before.
+func (r *Replica) part(id uint64, matched map[uint64]uint64) {
+	delete(r.members, id)
+	delete(r.held, id)
+	if r.state == raft.StateLeader && id != r.cfg.ID && len(r.parted) < MaxChanges {
+		r.parted[id] = r.applied + 1
+		r.dismiss(id, matched[id])
+	}
+}
+
+// dismiss tells a member that has left that this is committed, once it has the log up to there:
+// raft tells members only, and the one that has left would wait for a leader.
+func (r *Replica) dismiss(id, matched uint64) {
+	at, parted := r.parted[id]
+	if !parted || matched < at {
+		return
+	}
+	delete(r.parted, id)
+	r.host.Send(&pb.Message{Type: pb.MsgHeartbeat.Enum(), To: &id, From: new(r.cfg.ID),
+		Term: new(r.term), Commit: &at})
 }
 
 // change is where the log has changes of membership, and of the version.

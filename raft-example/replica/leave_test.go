@@ -365,3 +365,40 @@ func TestAbsolve(t *testing.T) {
 		t.Error("a voter's log does not count")
 	}
 }
+
+// TestLeaveBeforeAdvance: a tick that comes when the joint configuration is applied, and raft not
+// told so yet, does not lose the proposal to leave it.
+func TestLeaveBeforeAdvance(t *testing.T) {
+	m := newMesh(t, Config{}, 1, 2, 3)
+	l := m.posts[1]
+	if err := l.Reconfigure([]Member{{Remove, 3, ""}}, 1); err != nil {
+		t.Fatal(err)
+	}
+	for range 10 {
+		l.Quick()
+		if len(l.Status().Outgoing) > 0 {
+			break
+		}
+		out := l.out
+		l.out = nil
+		for _, msg := range out {
+			to := m.posts[msg.GetTo()]
+			to.Step(msg)
+			to.Process()
+			back := to.out
+			to.out = nil
+			for _, msg := range back {
+				l.Step(msg)
+			}
+		}
+	}
+	if len(l.Status().Outgoing) == 0 || !l.behind {
+		t.Fatalf("the joint configuration is to be applied, and raft not told: %+v", l.Status())
+	}
+	m.now = m.now.Add(tick20)
+	l.Tick(m.now)
+	m.pass(50 * tick20)
+	if st := l.Status(); len(st.Outgoing) > 0 {
+		t.Errorf("it is never left: %+v", st)
+	}
+}

@@ -338,11 +338,11 @@ func (r *Replica) changeOne(data []byte) {
 	}
 	r.void()
 	clear(r.early.acks)
+	matched := r.matched()
 	r.log.conf = r.rn.ApplyConfChange(cc)
 	switch cc.GetType() {
 	case pb.ConfChangeRemoveNode:
-		delete(r.members, cc.GetNodeId())
-		delete(r.held, cc.GetNodeId())
+		r.part(cc.GetNodeId(), matched)
 	default:
 		r.members[cc.GetNodeId()] = string(cc.Context)
 	}

@@ -177,12 +177,13 @@ type Replica struct {
 
 	now      monotime.Time // as of the last call with a time
 	nextTick monotime.Time
-	aged     monotime.Time // up to when the log's time was told
-	elected  uint64        // elections that this replica won
-	ledFrom  uint64        // the first entry of the term in which it leads
-	left     uint64        // the term in which it has proposed to leave a joint configuration
-	change   change        // of membership, the last one
-	joined   []uint64      // tags that are answered when the joint configuration is left
+	aged     monotime.Time     // up to when the log's time was told
+	elected  uint64            // elections that this replica won
+	ledFrom  uint64            // the first entry of the term in which it leads
+	left     uint64            // the term in which it has proposed to leave a joint configuration
+	change   change            // of membership, the last one
+	joined   []uint64          // tags that are answered when the joint configuration is left
+	parted   map[uint64]uint64 // members that have left under this leader, and with which entry
 }
 
 // proposal is a request that waits for its entry. One that is whole is answered when the joint
@@ -221,6 +222,7 @@ func New(cfg Config, host Host, from Start, now monotime.Time) (*Replica, error)
 	}
 	r := &Replica{cfg: cfg, host: host, store: kv.NewStore(), members: map[uint64]string{},
 		durable: host.Durable(), now: now, nextTick: now.Add(cfg.Tick), held: map[uint64]*pb.Message{},
+		parted: map[uint64]uint64{},
 		expect: make([]kv.Key, 0, 16), offers: &offers{}}
 	r.writers.most, r.readers.most = cfg.GatherFor, cfg.GatherFor
 	r.log = &storage{replica: r}
@@ -351,6 +353,7 @@ func (r *Replica) lost() {
 	r.joined = nil
 	r.lostReads()
 	clear(r.held)
+	clear(r.parted)
 }
 
 // lostReads answers the reads that wait: they are to be asked again.

@@ -1,6 +1,7 @@
 package replica
 
 import (
+	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -9,6 +10,7 @@ import (
 	"github.com/userspace-rpc/erpc/raft-example/kv"
 	"go.etcd.io/raft/v3"
 	pb "go.etcd.io/raft/v3/raftpb"
+	"go.etcd.io/raft/v3/tracker"
 )
 
 // Status is a replica's view of itself and its cluster.
@@ -27,9 +29,12 @@ type Status struct {
 	Reads    Reads             `json:"reads"`
 	Durable  bool              `json:"durable"`
 	Members  map[uint64]string `json:"members"`
+	Voters   []uint64          `json:"voters,omitempty"`
 	Learners []uint64          `json:"learners,omitempty"`
 	Outgoing []uint64          `json:"outgoing,omitempty"` // voters of before, while joint
 	Err      string            `json:"error,omitempty"`
+	// Removed: it was a member and is none any more, so it may stop. A Node says it.
+	Removed bool `json:"removed,omitempty"`
 }
 
 // Reads counts the reads that a replica has served.
@@ -47,7 +52,7 @@ func (r *Replica) Status() Status {
 		Last: r.lastIndex(), Applied: r.applied, Version: r.store.Version(), Keys: r.store.Len(),
 		Sessions: r.store.Sessions(), Elected: r.elected, Durable: r.durable,
 		Members: maps.Clone(r.members), Learners: r.log.conf.GetLearners(), Reads: r.served,
-		Outgoing: r.log.conf.GetVotersOutgoing()}
+		Voters: r.log.conf.GetVoters(), Outgoing: r.log.conf.GetVotersOutgoing()}
 	if r.err != nil {
 		s.Err = r.err.Error()
 	}
@@ -139,6 +144,53 @@ func (r *Replica) Change(what Change, id uint64, addr string, tag uint64) error 
 	return r.single(t, Member{what, id, addr}, proposal{tag: tag})
 }
 
+// Check says what is wrong with changes that are asked for together, and whether they would change
+// nothing. The error is ErrMember.
+func (r *Replica) Check(list []Member) (settled bool, err error) {
+	_, err = r.joint(list)
+	return !slices.ContainsFunc(list, func(m Member) bool { return !r.settled(m) }), err
+}
+
+// Removed reports whether this replica was a member and has applied that it is none any more.
+func (r *Replica) Removed() bool {
+	_, member := r.members[r.cfg.ID]
+	return !member && len(r.members) > 0
+}
+
+// Voters returns the members that have a vote, in order. While the configuration is joint it is
+// those of the new one.
+func (r *Replica) Voters() []uint64 { return slices.Sorted(slices.Values(r.log.conf.GetVoters())) }
+
+// ErrBehind is a member that has not caught up. It may later.
+var ErrBehind = errors.New("replica: not yet")
+
+// maxLag is how many committed entries a member may lack that has caught up.
+const maxLag = 1000
+
+// Behind says why a member has not caught up, as the leader knows: its error is ErrBehind, or
+// ErrLeader if this replica does not lead. A member that has not answered this leader is behind.
+func (r *Replica) Behind(id uint64) error {
+	if !r.Leads() {
+		return ErrLeader
+	}
+	match := uint64(0)
+	r.rn.WithProgress(func(of uint64, _ raft.ProgressType, p tracker.Progress) {
+		if of == id {
+			match = p.Match
+		}
+	})
+	switch {
+	case match == 0:
+		return fmt.Errorf("%w: replica %d has not had the log yet", ErrBehind, id)
+	case match+maxLag < r.committed:
+		return fmt.Errorf("%w: replica %d lacks %d entries", ErrBehind, id, r.committed-match)
+	}
+	return nil
+}
+
+// Leader returns the leader's id, 0 if none is known.
+func (r *Replica) Leader() uint64 { return r.leader }
+
 // settled reports whether a change would change nothing: most likely it is the repeat of one whose
 // answer was lost. It is proposed as any other, so that the answer is right: a leader that was
 // deposed, or a change under way, may have other members. Raft lets it pass only if no change is
@@ -197,7 +249,7 @@ func (r *Replica) proposeChange(typ pb.EntryType, data []byte, p proposal) error
 	return nil
 }
 
-// Transfer asks the leader to hand over to another member.
+// Transfer asks the leader to hand over to another voter. Transferring tells when that has ended.
 func (r *Replica) Transfer(id uint64) {
 	if r.Leads() {
 		defer r.guard()
@@ -205,6 +257,11 @@ func (r *Replica) Transfer(id uint64) {
 		r.settle()
 		r.rn.TransferLeader(id)
 	}
+}
+
+// Transferring reports whether this replica leads, and hands over.
+func (r *Replica) Transferring() bool {
+	return r.Leads() && r.rn.BasicStatus().LeadTransferee != raft.None
 }
 
 // Campaign starts an election now: for tests and for the first leader of a cluster.

@@ -4,6 +4,7 @@ import (
 	"encoding/binary"
 	"fmt"
 	"maps"
+	"math"
 	"slices"
 
 	"github.com/userspace-rpc/erpc/raft-example/kv"
@@ -46,14 +47,20 @@ type Start struct {
 	Hard     *pb.HardState
 	Snapshot *pb.Snapshot // the first one is made by Boot
 	Entries  []*pb.Entry
+	Version  uint8 // the cluster's, of a Snapshot by Boot or Recover
 }
 
 // Boot returns the start of a new cluster: the same on all of its replicas.
 func Boot(members map[uint64]string) Start {
-	conf := &pb.ConfState{Voters: slices.Sorted(maps.Keys(members))}
-	data := kv.NewStore().Save(appendMembers(nil, members)).Step(1 << 20)
-	return Start{Snapshot: &pb.Snapshot{Data: data, Metadata: &pb.SnapshotMetadata{
-		ConfState: conf, Index: new(uint64(1)), Term: new(uint64(1))}}}
+	return bootWith(kv.NewStore(), members, 1, 1)
+}
+
+// bootWith returns the start of a cluster with a state, as of an index and a term.
+func bootWith(s *kv.Store, members map[uint64]string, index, term uint64) Start {
+	data := s.Save(appendMembers(nil, members)).Step(math.MaxInt)
+	return Start{Version: s.Version(), Snapshot: &pb.Snapshot{Data: data, Metadata: &pb.SnapshotMetadata{
+		ConfState: &pb.ConfState{Voters: slices.Sorted(maps.Keys(members))},
+		Index:     &index, Term: &term}}}
 }
 
 // load begins with s; empty, the replica waits to be made a member.
@@ -200,6 +207,16 @@ func (s *storage) make(keep bool) {
 	}
 	s.making = &making{saver: r.store.Save(appendMembers(nil, r.members)), keep: keep,
 		meta: &pb.SnapshotMetadata{ConfState: s.conf, Index: new(r.applied), Term: new(term)}}
+}
+
+// SnapshotFrom returns a snapshot of the state as of this index or a later one. It is nil while
+// Background makes it.
+func (r *Replica) SnapshotFrom(index uint64) *pb.Snapshot {
+	if s := r.log.snap; s != nil && s.GetMetadata().GetIndex() >= index {
+		return s
+	}
+	r.log.make(false)
+	return nil
 }
 
 // atOnce is how many keys are copied in one pass: some hundred microseconds.

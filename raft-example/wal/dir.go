@@ -158,6 +158,14 @@ func makeDir(path string) error {
 	return nil
 }
 
+// Move gives a file, or a folder that nobody uses, another name for good.
+func Move(from, to string) error {
+	if err := os.Rename(from, to); err != nil {
+		return err
+	}
+	return syncDir(filepath.Dir(to))
+}
+
 func (d *Dir) name(file string) string { return filepath.Join(d.path, file) }
 
 // open opens the log for appending at end.

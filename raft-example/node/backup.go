@@ -1,0 +1,159 @@
+package node
+
+import (
+	"encoding/binary"
+	"errors"
+	"time"
+
+	"github.com/userspace-rpc/erpc/erpc"
+	"github.com/userspace-rpc/erpc/kit/monotime"
+	"github.com/userspace-rpc/erpc/raft-example/kv"
+	pb "go.etcd.io/raft/v3/raftpb"
+)
+
+// ErrBackup means that bytes are no BackupRequest or BackupPiece.
+var ErrBackup = errors.New("node: malformed piece of a backup")
+
+// BackupRequest asks for a piece of the state. The first one has Index 0; its answer names the
+// index from which on a state has all that was acknowledged before. Further ones have the Index of
+// the answer before. As bytes:
+//
+//	0 cluster u64 · 8 index u64 · 16 offset u64
+type BackupRequest struct{ Cluster, Index, Offset uint64 }
+
+// Append appends the bytes of q.
+func (q *BackupRequest) Append(b []byte) []byte {
+	b = binary.LittleEndian.AppendUint64(b, q.Cluster)
+	b = binary.LittleEndian.AppendUint64(b, q.Index)
+	return binary.LittleEndian.AppendUint64(b, q.Offset)
+}
+
+// BackupPiece is the answer. With a Total of 0 the state is not ready: ask again. As bytes:
+//
+//	0 index u64 · 8 term u64 · 16 bytes of the whole u64 · 24 data
+//
+// The whole is the data of a snapshot of raft: members, and a snapshot of package kv.
+type BackupPiece struct {
+	Index, Term, Total uint64
+	Data               []byte
+}
+
+const backupHeader = 24
+
+// ParseBackup reads an answer; Data is a part of b. The error is ErrBackup.
+func ParseBackup(b []byte) (p BackupPiece, err error) {
+	if len(b) < backupHeader {
+		return p, ErrBackup
+	}
+	p = BackupPiece{binary.LittleEndian.Uint64(b), binary.LittleEndian.Uint64(b[8:]),
+		binary.LittleEndian.Uint64(b[16:]), b[backupHeader:]}
+	if uint64(len(p.Data)) > p.Total {
+		return p, ErrBackup
+	}
+	return p, nil
+}
+
+// backup is the state that is being fetched.
+type backup struct {
+	held  *pb.Snapshot
+	until monotime.Time // when it is let go
+}
+
+const (
+	// backupPiece is the most data of an answer.
+	backupPiece = 256 << 10
+	// backupIdle is how long a state is held for the next request.
+	backupIdle = 10 * time.Second
+)
+
+func (b *backup) expire(now monotime.Time) {
+	if b.held != nil && now >= b.until {
+		b.held = nil
+	}
+}
+
+// onBackup answers with a piece of the state.
+func (n *Node) onBackup(req erpc.ReqHandle) {
+	b := req.Data()
+	n.moved = true
+	if len(b) != backupHeader {
+		_ = req.RespondError(&erpc.Error{Code: erpc.CodeInvalidArgument, Text: ErrBackup.Error()})
+		return
+	}
+	field := func(i int) uint64 { return binary.LittleEndian.Uint64(b[8*i:]) }
+	cluster, index, offset := field(0), field(1), field(2)
+	held := n.backup.held
+	switch {
+	case index > n.rep.Status().Applied: // of an earlier start of this replica, or made up
+		n.noBackup(req, "the state is not held any more: begin again")
+	case cluster != n.cfg.Cluster:
+		_ = req.RespondError(&erpc.Error{Code: erpc.CodeFailedPrecondition,
+			Text: kv.ErrWrongCluster.Error()})
+	case index == 0: // a read tells what is committed
+		key, _ := kv.MakeKey("-")
+		tag := n.waiting.put(req, 0)
+		n.waiting.list[uint32(tag)].save = true
+		if a, ok := n.rep.Read(key, true, tag); !ok {
+			n.waiting.take(tag)
+			n.saving(req, &a)
+			return
+		}
+		n.work()
+	case held != nil && held.GetMetadata().GetIndex() >= index && offset < uint64(len(held.Data)):
+		if offset > 0 && held.GetMetadata().GetIndex() != index {
+			n.noBackup(req, "the state is not held any more: begin again")
+			return
+		}
+		n.piece(req, offset)
+	case offset > 0:
+		n.noBackup(req, "the state is not held any more: begin again")
+	case held != nil:
+		n.noBackup(req, "another backup is made")
+	default:
+		if n.backup.held = n.rep.SnapshotFrom(index); n.backup.held != nil {
+			n.piece(req, 0)
+			return
+		}
+		n.respond(req, &BackupPiece{Index: index})
+	}
+}
+
+func (n *Node) noBackup(req erpc.ReqHandle, why string) {
+	_ = req.RespondError(&erpc.Error{Code: erpc.CodeUnavailable, Text: why})
+}
+
+// saving answers the first request of a backup.
+func (n *Node) saving(req erpc.ReqHandle, a *kv.Answer) {
+	n.moved = true
+	if a.Status != kv.OK && a.Status != kv.NotFound {
+		n.noBackup(req, "this replica does not know what is committed: "+a.Status.Err().Error())
+		return
+	}
+	n.respond(req, &BackupPiece{Index: max(n.rep.Status().Applied, 1)})
+}
+
+// piece answers with data from an offset on.
+func (n *Node) piece(req erpc.ReqHandle, offset uint64) {
+	s := n.backup.held
+	n.backup.until = n.cfg.Clock().Add(backupIdle)
+	rest := s.Data[offset:]
+	if len(rest) <= backupPiece { // the last one
+		n.backup.held = nil
+	}
+	n.respond(req, &BackupPiece{s.GetMetadata().GetIndex(), s.GetMetadata().GetTerm(),
+		uint64(len(s.Data)), rest[:min(len(rest), backupPiece)]})
+}
+
+func (n *Node) respond(req erpc.ReqHandle, p *BackupPiece) {
+	buf, err := req.Alloc(backupHeader + len(p.Data))
+	if err != nil {
+		return // the client's request ends by its deadline
+	}
+	b := binary.LittleEndian.AppendUint64(buf.Data()[:0], p.Index)
+	b = binary.LittleEndian.AppendUint64(b, p.Term)
+	b = binary.LittleEndian.AppendUint64(b, p.Total)
+	_ = append(b, p.Data...)
+	if req.Respond(buf) != nil {
+		buf.Free()
+	}
+}

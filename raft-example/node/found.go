@@ -1,0 +1,63 @@
+package node
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+
+	"github.com/userspace-rpc/erpc/raft-example/replica"
+	"github.com/userspace-rpc/erpc/raft-example/wal"
+)
+
+// ErrFolder is a folder that is not what a command needs.
+var ErrFolder = errors.New("node: the folder")
+
+// Found makes the folder of the first replica of a new cluster, which begins with s. There must be
+// none yet; after an error there is none. The replica gets a log identity of its own. Errors:
+// ErrFolder, and those of the system.
+func Found(path string, cluster, id uint64, s replica.Start) error {
+	path = filepath.Clean(path)
+	if _, err := os.Stat(path); !errors.Is(err, fs.ErrNotExist) {
+		return errors.Join(fmt.Errorf("%w %s is there already: name a new one", ErrFolder, path), err)
+	}
+	part := path + ".new" // a folder without the state would be that of an empty cluster
+	if err := os.RemoveAll(part); err != nil {
+		return err
+	}
+	dir, _, err := wal.Open(part, wal.Identity{Cluster: cluster, Replica: id, Log: NewLogID()})
+	if err != nil {
+		return err
+	}
+	if err = dir.Raise(uint32(s.Version)); err == nil {
+		err = dir.Compact(s.Snapshot, s.Hard, nil)
+	}
+	if err = errors.Join(err, dir.Close()); err != nil {
+		return errors.Join(err, os.RemoveAll(part))
+	}
+	return wal.Move(part, path)
+}
+
+// RecoverFiles makes, of the folder of one replica of a cluster that has lost its quorum, the
+// folder of the first replica of a new one, under the same number and with this address. It reads
+// the old folder as a start does. Errors: ErrFolder, those of package wal, replica.Recover and
+// Found.
+func RecoverFiles(from string, old wal.Identity, path string, cluster uint64, addr string) (
+	s replica.Start, err error,
+) {
+	if _, err := os.Stat(filepath.Join(from, "log")); err != nil {
+		return s, fmt.Errorf("%w %s has no log: %w", ErrFolder, from, err)
+	}
+	dir, state, err := wal.Open(from, old)
+	if err != nil {
+		return s, err
+	}
+	defer func() { err = errors.Join(err, dir.Close()) }()
+	s, err = replica.Recover(replica.Start{Hard: state.Hard, Snapshot: state.Snapshot,
+		Entries: state.Entries}, map[uint64]string{old.Replica: addr})
+	if err != nil {
+		return s, fmt.Errorf("%s: %w", from, err)
+	}
+	return s, Found(path, cluster, old.Replica, s)
+}

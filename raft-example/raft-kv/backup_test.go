@@ -1,0 +1,135 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/userspace-rpc/erpc/kit/cli"
+)
+
+// TestBackup: a backup that is taken while clients write has all that was acknowledged before, and
+// a new cluster begins with it. The old one goes on.
+func TestBackup(t *testing.T) {
+	o := operate(t, 3, "")
+	o.fill("a", 4000) // more than a piece
+	ctx, cancel := context.WithCancel(testContext(t))
+	defer cancel()
+	tr, err := startTraffic(ctx, o.cf, 2, 4)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer tr.stop()
+	if err := tr.more(ctx, 100); err != nil {
+		t.Fatal(err)
+	}
+	follower := o.f.children[o.leader()%3]
+	for i, server := range []string{o.cf.Servers, follower.addr} {
+		mark := fmt.Sprint("mark", i)
+		o.fill(mark, 1)
+		file := filepath.Join(t.TempDir(), "store.bak")
+		o.want("backup "+file+" --servers "+server, cli.Done, "has the state up to entry")
+		o.want("backup "+file, cli.Failed, "file already exists")
+		addrs, err := freeAddrs(1)
+		if err != nil {
+			t.Fatal(err)
+		}
+		n := o.found(9, addrs[0], "restore "+file)
+		n.holds("a", 4000, true)
+		n.holds(mark, 1, true)
+		n.want("put more x", cli.Done, "ok\n")
+		n.want("member add 7 "+n.join(7, int(n.Cluster)).addr, cli.Done, "ok\n")
+	}
+	if err := tr.end(ctx, o.cf); err != nil {
+		t.Error(err)
+	}
+}
+
+// TestBackupOfMinority: a replica that does not know what is committed gives no backup, and none is
+// left behind.
+func TestBackupOfMinority(t *testing.T) {
+	o := operate(t, 3, "")
+	o.kill(2)
+	dir := t.TempDir()
+	o.want("backup "+filepath.Join(dir, "store.bak")+" --timeout 3s", cli.Failed, "backup from")
+	if left, err := os.ReadDir(dir); err != nil || len(left) > 0 {
+		t.Error(left, err)
+	}
+	file := filepath.Join(dir, "other.bak")
+	o = operate(t, 1, "")
+	o.want("backup "+file+" --cluster 6", cli.Failed, "wrong cluster id")
+}
+
+// TestRestoreRefuses: a backup with any byte changed, or cut, and other files are refused by name,
+// and no folder is made.
+func TestRestoreRefuses(t *testing.T) {
+	o := operate(t, 1, "")
+	dir := t.TempDir()
+	file := filepath.Join(dir, "store.bak")
+	o.want("backup "+file, cli.Done, "entry")
+	whole, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	seed := rand.Uint64()
+	r := rand.New(rand.NewPCG(seed, 45))
+	bad := map[string][]byte{"empty": nil, "cut": whole[:len(whole)-1],
+		"more": append(whole[:len(whole):len(whole)], 0), "other": bytes.Repeat([]byte("x"), 200)}
+	for range 40 {
+		i := r.IntN(len(whole))
+		b := append([]byte(nil), whole...)
+		b[i] ^= 1 << r.IntN(8)
+		bad[fmt.Sprintf("byte %d, seed %d", i, seed)] = b
+	}
+	fresh := filepath.Join(dir, "new")
+	for what, b := range bad {
+		name := writeFile(t, string(b))
+		status, _, errOut := runCommand(t, "restore", name, "--addr=127.0.0.1:1", "--dir="+fresh)
+		if status != cli.Failed || !strings.Contains(errOut, "backup") ||
+			!strings.Contains(errOut, "take ") {
+			t.Errorf("%s: %d %q", what, status, errOut)
+		}
+	}
+	left, err := os.ReadDir(dir)
+	if err != nil || len(left) != 1 {
+		t.Error(left, err)
+	}
+}
+
+// TestBackupsAtOnce: backups of one replica at the same time are whole, or refused by name.
+func TestBackupsAtOnce(t *testing.T) {
+	o := operate(t, 1, "")
+	o.fill("a", 4000)
+	dir := t.TempDir()
+	var wg sync.WaitGroup
+	var mu sync.Mutex
+	whole := 0
+	for i := range 6 {
+		wg.Go(func() {
+			file := filepath.Join(dir, fmt.Sprint(i))
+			status, text := o.run("backup " + file)
+			b, err := os.ReadFile(file)
+			mu.Lock()
+			defer mu.Unlock()
+			if status == cli.Done {
+				if _, err = parseBackup(b); err != nil {
+					t.Error(err)
+				}
+				whole++
+			} else if err == nil || !strings.Contains(text, "begin again") &&
+				!strings.Contains(text, "another backup") {
+				t.Error(text, err)
+			}
+		})
+	}
+	wg.Wait()
+	if whole == 0 {
+		t.Error("none of the backups came to its end")
+	}
+}
