@@ -31,16 +31,14 @@ func (s *clientStream) wait() {
 	s.changed.Wait()
 }
 
-func (s *clientStream) Header() (metadata.MD, error) {
+// Header returns nil for a stream that has failed before: RecvMsg has the status.
+func (s *clientStream) Header() metadata.MD {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for !s.headerDone && !s.over {
 		s.wait()
 	}
-	if s.header == nil && s.err != nil && !s.heard {
-		return nil, s.err
-	}
-	return s.header, nil
+	return s.header
 }
 
 func (s *clientStream) Trailer() metadata.MD {
@@ -127,9 +125,14 @@ func (s *clientStream) RecvMsg(m any) error {
 
 func (s *clientStream) recvMsg(m any) error {
 	msg, err := s.receive()
+	if errors.Is(err, io.EOF) && !s.desc.ServerStreams && !s.received {
+		return status.Error(codes.Internal,
+			"cardinality violation: received no response message from non-server-streaming RPC")
+	}
 	if err != nil {
 		return err
 	}
+	s.received = true
 	size := len(msg.data)
 	err = s.info.decode(msg.data, msg.compressed, s.info.maxRecv, m)
 	msg.free()

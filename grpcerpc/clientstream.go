@@ -8,6 +8,7 @@ import (
 	"google.golang.org/grpc/balancer"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/metadata"
+	"google.golang.org/grpc/peer"
 	"google.golang.org/grpc/status"
 
 	"github.com/userspace-rpc/erpc/grpcerpc/internal/frame"
@@ -28,8 +29,10 @@ type clientStream struct {
 	told   sync.Once // of the end: the stats handlers
 
 	inLine
-	id      uint64 // from 1; the loop's alone
-	watched bool   // of the goroutine that receives: the handlers have the header
+	id uint64 // from 1; the loop's alone
+	// Of the goroutine that receives.
+	watched  bool // the handlers have the header
+	received bool // there was a message
 
 	mu         sync.Mutex
 	changed    sync.Cond
@@ -80,7 +83,7 @@ func (cc *ClientConn) beginStream(
 		return nil, err
 	}
 	s := &clientStream{cc: cc, info: c, desc: desc, parent: parent, link: l, pipe: l.pipe,
-		done: picked.Done, ctx: ctx, in: newInbox(c.maxRecv), out: newOutbox()}
+		done: picked.Done, ctx: peer.NewContext(ctx, l.peer), in: newInbox(c.maxRecv), out: newOutbox()}
 	w.outHeader(c.method, c.compressName, c.md, l.peer)
 	s.watch = w
 	s.changed.L = &s.mu

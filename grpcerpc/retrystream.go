@@ -234,28 +234,28 @@ func (r *retryStream) failure() error {
 	return r.err
 }
 
+// Header returns nil and no error for a stream that has failed, as in grpc-go: RecvMsg has the
+// status.
 func (r *retryStream) Header() (metadata.MD, error) {
 	for {
 		s := r.current.Load()
-		md, err := s.Header()
+		md := s.Header()
 		s.mu.Lock()
 		answered := s.answered
 		s.mu.Unlock()
 		if answered {
 			r.commit()
-			return md, err
+			return md, nil
 		}
 		if !r.again(s) {
 			failed := r.failure()
-			if failed != nil {
-				err = failed
-			} else {
+			if failed == nil {
 				failed = r.current.Load().failure()
 			}
 			if failed != nil {
 				r.conclude(failed)
 			}
-			return md, err
+			return md, nil
 		}
 	}
 }

@@ -33,6 +33,11 @@ type method struct {
 	info   grpc.UnaryServerInfo
 }
 
+// takesOne reports whether the method has one request; not for nil, of which nothing is known.
+func (m *method) takesOne() bool {
+	return m != nil && (m.stream == nil || !m.stream.ClientStreams)
+}
+
 // Server serves services that are registered as with a grpc.Server, on any number of transports.
 type Server struct {
 	opts     serverOptions

@@ -2,9 +2,12 @@ package grpcerpc
 
 import (
 	"context"
+	"errors"
 	"io"
 
+	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/metadata"
+	"google.golang.org/grpc/status"
 )
 
 // receive waits for the next message of a client.
@@ -118,9 +121,14 @@ func (st *serverStream) put(memory *[]byte) (ok, first, full bool, err error) {
 
 func (st *serverStream) RecvMsg(m any) error {
 	msg, err := st.receive()
+	if errors.Is(err, io.EOF) && !st.received && st.method.takesOne() {
+		return status.Error(codes.Internal,
+			"cardinality violation: received no request message from non-client-streaming RPC")
+	}
 	if err != nil {
 		return err
 	}
+	st.received = true
 	size := len(msg.data)
 	err = st.coding.decode(msg.data, msg.compressed, st.conn.server.opts.maxRecv, m)
 	msg.free()

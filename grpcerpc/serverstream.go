@@ -31,6 +31,8 @@ type serverStream struct {
 	stop  func() bool // of expire
 	watch watch
 
+	received bool // a message; of the goroutine that receives
+
 	mu         sync.Mutex
 	changed    sync.Cond
 	in         inbox
