@@ -37,7 +37,7 @@
 // is longer by the time that two packets take at its own rate. There the window grows by a 64th in
 // a round trip at least.
 //
-// A short path with a slow link looks like a queue at first. If the least round trip of eight in a
+// A short path with a slow link looks like a queue at first. If the least round trip of 128 in a
 // row is more than flow scaling ever allows, though the session had less than one packet under
 // way, it is not this session's queue: that length counts as the path's, until round trips are
 // shorter. Between Target and Target + FlowRange many flows look like a slow link, and get the

@@ -20,9 +20,9 @@ type stays struct {
 }
 
 const (
-	staysPackets = 1 // fewer than so many under way on average are no queue
-	staysAnswers = 4 // a period has so many answers at least,
-	staysRounds  = 8 // and lasts as long as so many round trips
+	staysPackets = 1   // fewer than so many under way on average are no queue
+	staysAnswers = 4   // a period has so many answers at least,
+	staysRounds  = 128 // and lasts as long as so many round trips
 )
 
 // see takes a round trip where the base target is such.
