@@ -34,6 +34,7 @@ func TestHomaSizes(t *testing.T) {
 // TestWorkload: messages come at the load that was asked for, in the shares of the workload, and
 // where the network is nearly idle nothing is slower than there.
 func TestWorkload(t *testing.T) {
+	long(t)
 	c := smallWorkload()
 	c.Load, c.Algorithms = 0.02, []erpc.CCAlgorithm{erpc.CCNone}
 	c.Duration = 20 * time.Millisecond
