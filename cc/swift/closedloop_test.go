@@ -97,6 +97,26 @@ func TestLongPath(t *testing.T) {
 	b.Expect(t, shared)
 }
 
+// TestSlowLink: a packet takes longer than the target on links of 10 and 100 Mbit/s. Few sessions
+// fill them nevertheless, whether the path is short or long.
+func TestSlowLink(t *testing.T) {
+	for base, link := range map[time.Duration]float64{20 * us: 1.25e6, 2 * ms: 12.5e6} {
+		for _, n := range []int{1, 5, 20} {
+			b := model()
+			b.Link, b.BaseRTT = link, base
+			b.Warm, b.End = cc.Time(2*time.Second), cc.Time(4*time.Second)
+			a := algorithm(filled(t, Config{}))
+			b.Add(a, n, link, 0, us)
+			b.Run()
+			t.Logf("%v, %d: %.2f of the link, %.2f, %v", base, n, b.Utilisation(), cctest.Jain(b.Rates()),
+				b.Delay(99))
+			if b.Utilisation() < 0.8 || cctest.Jain(b.Rates()) < 0.9 {
+				t.Errorf("not as it must be")
+			}
+		}
+	}
+}
+
 // liar tells its controller other round trips than there are, as a peer can by its hold times.
 type liar struct {
 	*Control

@@ -29,6 +29,21 @@
 //
 // where the part that is added is at least 0 and at most FlowRange.
 //
+// # Slow links
+//
+// A packet of 1500 bytes takes 1.2 ms through 10 Mbit/s: more than any target for data centers. On
+// a long path, one whose least round trip is beyond BaseRTT, a session therefore keeps two packets
+// of its own in the queue in place of flow scaling (Brakmo, "TCP Vegas", SIGCOMM 1994): its target
+// is longer by the time that two packets take at its own rate. There the window grows by a 64th in
+// a round trip at least.
+//
+// A short path with a slow link looks like a queue at first. If the least round trip of 128 in a
+// row is more than flow scaling ever allows, though the session had less than one packet under
+// way, it is not this session's queue: that length counts as the path's, until round trips are
+// shorter. Between Target and Target + FlowRange many flows look like a slow link, and get the
+// benefit of the doubt: a session alone behind 100 Mbit/s to 1 Gbit/s, with no host delay, gets a
+// fifth of it.
+//
 // # Where this differs from what is published
 //
 // Sessions keep to rates (package cc), so the window is kept as a rate: that of w packets in

@@ -17,6 +17,7 @@ type Control struct {
 	cutAt    monotime.Time // when the last decrease was
 	cut      bool          // there was one, at cutAt
 	timeouts uint16        // in a row, at most ResetAfter
+	stays    stays
 }
 
 // New returns a controller at linkRate, bytes per second. It keeps c, which Fill has
@@ -73,11 +74,23 @@ func (s *Control) OnAck(now monotime.Time, rtt, base time.Duration, bytes int, c
 	if rtt <= 0 {
 		return s.rate, bypass
 	}
+	s.stays.see(s, now, rtt, bypass)
+	if s.stays.delay > s.cfg.BaseRTT {
+		bypass = max(bypass, s.cfg.Bypass(s.stays.delay))
+	}
 	target := float64(bypass)
 	s.update(now, rtt, target, bytes)
 	s.rate = s.within(s.full * min(1, target/float64(rtt)))
 	return s.rate, bypass
 }
+
+// On a long path, where the base target has a least round trip in it, flow scaling would be less
+// than what one packet takes on a slow link. There a session keeps longKeeps packets of its own in
+// the queue (as TCP Vegas does), and grows by one part of longAdds in a round trip at least.
+const (
+	longKeeps = 2
+	longAdds  = 64
+)
 
 // update moves the window: up while round trips are below the target, down, once in a
 // round trip, while they are above. base is the base target, ns.
@@ -88,9 +101,17 @@ func (s *Control) update(now monotime.Time, rtt time.Duration, base float64, byt
 	c, size := s.cfg, float64(s.cfg.Packet)
 	window := s.full * (base * 1e-9) / size // packets
 	delay, target := float64(rtt), base+float64(c.flows(window))
+	long := base > float64(c.BaseRTT)+float64(c.Target)
+	if long {
+		target = base + float64(longKeeps*(size/s.full)*1e9)
+	}
 	if delay < target {
 		part := min(1, max(0, float64(bytes))/size/max(1, window)) // of the window that was answered
-		s.full = s.within(s.full + float64(c.AddPackets*part*(size/(base*1e-9))))
+		add := float64(c.AddPackets * part * (size / (base * 1e-9)))
+		if long {
+			add = max(add, float64(s.full/longAdds*part))
+		}
+		s.full = s.within(s.full + add)
 		return
 	}
 	if s.due(now, rtt) {

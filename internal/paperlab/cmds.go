@@ -24,11 +24,12 @@ import (
 
 // Cmds are the subcommands of sim.
 type Cmds struct {
-	Incast  simIncastCmd  `cmd:"" help:"Many clients send large requests to one server: Table 5."`
-	Loss    simLossCmd    `cmd:"" help:"Large requests over a lossy link: Table 4."`
-	Scale   simScaleCmd   `cmd:"" help:"Small RPCs between all threads of a cluster: section 6.3."`
-	Rfp     simRfpCmd     `cmd:"" help:"Remote fetching beside replies, on modelled adapters: RF-RPC."`
-	Waiting simWaitingCmd `cmd:"" help:"Loops that spin, sleep, or both, on virtual cores: RR-Compound."`
+	Incast   simIncastCmd   `cmd:"" help:"Many clients send large requests to one server: Table 5."`
+	Loss     simLossCmd     `cmd:"" help:"Large requests over a lossy link: Table 4."`
+	Scale    simScaleCmd    `cmd:"" help:"Small RPCs between all threads of a cluster: section 6.3."`
+	Workload simWorkloadCmd `cmd:"" help:"Messages of all sizes between all nodes, at a load: W2 to W5 of Homa."`
+	Rfp      simRfpCmd      `cmd:"" help:"Remote fetching beside replies, on modelled adapters: RF-RPC."`
+	Waiting  simWaitingCmd  `cmd:"" help:"Loops that spin, sleep, or both, on virtual cores: RR-Compound."`
 }
 
 // Vars are the variables of their help.

@@ -64,6 +64,11 @@ func TestSimWrongUsage(t *testing.T) {
 		"sim scale --batch 61":                         "--batch 61: must be 1 to 60",
 		"sim scale --size 3":                           "--size 3",
 		"sim scale --duration 1us --threads 1":         "--duration 1µs",
+		"sim workload --workload W1":                   "--workload \"W1\": want one of W2, W3, W4, W5",
+		"sim workload --algorithm swift,cubic":         "--algorithm \"cubic\": want one of timely",
+		"sim workload --load 1":                        "--load 1",
+		"sim workload --nodes 1":                       "--nodes 1",
+		"sim workload --credits=-1":                    "--credits -1",
 		"sim waiting --cores 1":                        "--cores 1: must be 2 to 1024",
 		"sim waiting --conns 0":                        "--conns \"0\"",
 		"sim scale --threads 1 --algorithm off --json": "--algorithm \"off\"",
@@ -74,7 +79,8 @@ func TestSimWrongUsage(t *testing.T) {
 }
 
 func TestSimHelp(t *testing.T) {
-	for _, sub := range []string{"sim incast", "sim loss", "sim scale", "sim waiting"} {
+	for _, sub := range []string{"sim incast", "sim loss", "sim scale", "sim workload",
+		"sim waiting"} {
 		status, out, _ := erpcSim.Line(t, sub+" --help")
 		if status != cli.Done || !strings.Contains(out, "Examples:") ||
 			!strings.Contains(out, "erpc "+sub) {
@@ -87,14 +93,17 @@ func TestSimHelp(t *testing.T) {
 const (
 	quickIncast = "sim incast --degree 2,20 --size 1048576 --warmup 1ms --duration 3ms " +
 		"--no-fairness --seed 7"
-	quickLoss  = "sim loss --rates 1e-3 --seeds 1 --warmup 0s --duration 10ms --seed 7"
-	quickScale = "sim scale --nodes 4 --threads 1,2 --warmup 50us --duration 100us --seed 7"
+	quickLoss     = "sim loss --rates 1e-3 --seeds 1 --warmup 0s --duration 10ms --seed 7"
+	quickScale    = "sim scale --nodes 4 --threads 1,2 --warmup 50us --duration 100us --seed 7"
+	quickWorkload = "sim workload --workload W4 --algorithm swift,none --load 0.5 --nodes 4 " +
+		"--duration 2ms --seed 7"
 )
 
 // TestSimJSON: one JSON object, the same for the same seed, with and without a plot.
 func TestSimJSON(t *testing.T) {
 	for line, into := range map[string]any{quickIncast: &simlab.IncastResult{},
-		quickLoss: &simlab.LossResult{}, quickScale: &simlab.ScaleResult{}} {
+		quickLoss: &simlab.LossResult{}, quickScale: &simlab.ScaleResult{},
+		quickWorkload: &simlab.WorkloadResult{}} {
 		if testing.Short() && line == quickIncast {
 			continue // takes long under the race detector; TestSimTables runs it
 		}
@@ -124,6 +133,8 @@ func TestSimTables(t *testing.T) {
 		quickIncast + " --cc on --background --degree 3": {"Background RPCs", "incast of 3, cc timely"},
 		quickLoss:  {"seeds from 7 on", "0.001", "75 Gbit/s", "2.5 Gbit/s"},
 		quickScale: {"Seed 7", "4 nodes", "Mrps", "28 "},
+		quickWorkload: {"workload W4 at a load of 50 %: 4 nodes", "Seed 7", "252 ... 327", "swift p50",
+			"none p50", "Homa p50", "1.9       2.5"},
 		strings.Replace(quickIncast, "--no-fairness", "", 1) + " --degree 2": {"Jain index of 20 flows",
 			"second flow that starts 20ms after"},
 	} {
@@ -177,6 +188,9 @@ func TestCharts(t *testing.T) {
 		{Rate: 1e-5, Gbps: 50}, {Rate: 1e-3, Gbps: 2, Paper: 2.5}}})
 	scale := scaleChart(
 		&simlab.ScaleResult{Rows: []simlab.ScaleRow{{Threads: 1, P50: 12, P99: 20, P999: 30}}})
+	slow := workloadChart(&simlab.WorkloadResult{Rows: []simlab.WorkloadRow{{CC: "swift",
+		Sizes: []simlab.SizeRow{{Most: 100, Slowdown: simlab.Slowdown{P50: 2, P99: 5},
+			Homa: &simlab.Slowdown{P50: 1, P99: 3}}}}}})
 	odd := chart.Chart{Title: "<a & b>", Series: []chart.Series{{Name: "nothing"},
 		{Name: "odd", Points: nil}, {Name: "one"}}}
 	odd.Series[2].Add(math.Inf(1), 1)
@@ -189,6 +203,7 @@ func TestCharts(t *testing.T) {
 			[]string{"paper: no cc p50"}},
 		"loss":  {loss, []string{"erpc", "paper", "probability of loss"}, nil},
 		"scale": {scale, []string{"p50", "p99.9", "threads per node: 1"}, []string{"p99.99"}},
+		"slow":  {slow, []string{"swift p99", "Homa p99"}, nil},
 		"odd":   {odd, []string{"<a & b>", "one"}, []string{"nothing", "odd"}},
 	} {
 		file := filepath.Join(dir, name+".SVG")
@@ -220,7 +235,7 @@ func TestCharts(t *testing.T) {
 func TestSimInterrupted(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	for _, line := range []string{quickIncast, quickLoss, quickScale} {
+	for _, line := range []string{quickIncast, quickLoss, quickScale, quickWorkload} {
 		var out, errOut bytes.Buffer
 		status := erpcSim(&cli.Env{Ctx: ctx, Out: &out, Err: &errOut}, strings.Fields(line))
 		if status != cli.Failed || out.Len() != 0 ||

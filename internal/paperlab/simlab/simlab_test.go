@@ -242,6 +242,11 @@ func TestDeterminism(t *testing.T) {
 			return Loss(t.Context(), LossConfig{Rates: []float64{1e-3}, Size: 1 << 20, Credits: 32,
 				Duration: 20 * time.Millisecond, Seeds: 1, Seed: seed}, nil)
 		},
+		"workload": func(seed uint64) (any, error) {
+			c := smallWorkload()
+			c.Seed = seed
+			return Workload(t.Context(), c, nil)
+		},
 		"scale": func(seed uint64) (any, error) {
 			c := smallScale()
 			c.Seed = seed
@@ -289,6 +294,10 @@ func TestInterrupted(t *testing.T) {
 		t.Errorf("%+v, %v", res, err)
 	}
 	if res, err := Scale(ctx, smallScale(), nil); err != nil || !res.Interrupted ||
+		len(res.Rows) != 0 {
+		t.Errorf("%+v, %v", res, err)
+	}
+	if res, err := Workload(ctx, smallWorkload(), nil); err != nil || !res.Interrupted ||
 		len(res.Rows) != 0 {
 		t.Errorf("%+v, %v", res, err)
 	}
