@@ -119,8 +119,8 @@ type Client struct {
 	pace      pacer
 	stats     *Stats
 	slots     []clientSlot
-	free      []uint8 // free slots, a stack; the top was used last and is warm
-	stalled   slotLine
+	free      []uint8       // free slots, a stack; the top was used last and is warm
+	stalled   uint8         // slots in line for credits
 	hungry    bool          // Out.Feed hands out its credits
 	overtaken bool          // an answer has shown that other packets are lost
 	opening   uint16        // packets of a message that may be in flight while the path is unknown
@@ -147,6 +147,7 @@ type Client struct {
 
 	queryAfter time.Duration // how long a waiting request is not asked after
 	doubt      doubt
+	lines      slotLines
 	full       uint32 // Params.PerPacket as agreed; a cut makes that smaller
 	window     uint16 // packets that may be in flight: so many of the credits are in use
 	first      uint16 // ... at first, and at least
@@ -297,7 +298,7 @@ func (c *Client) begin(op Op, deadline, now monotime.Time, out *Out) {
 	s.forgetAhead()
 	s.progress = now
 	c.busy++
-	if s.numReq == 1 && c.credits > 0 && c.stalled.n == 0 && (!c.pace.gated || c.may(now, out)) {
+	if s.numReq == 1 && c.credits > 0 && c.stalled == 0 && (!c.pace.gated || c.may(now, out)) {
 		c.sendOnly(s, now, out)
 		return
 	}
@@ -319,66 +320,6 @@ func (c *Client) spend(out *Out) {
 	}
 }
 
-// kick puts slot i in line for credits and hands out what credits there are.
-func (c *Client) kick(i uint8, now monotime.Time, out *Out) {
-	c.mayLineUp(i)
-	c.pump(now, out)
-}
-
-// mayLineUp puts slot i in line if it has something to send.
-func (c *Client) mayLineUp(i uint8) {
-	if s := &c.slots[i]; !s.stalled && s.numTx < s.total() && !c.keepsBack(s) {
-		s.stalled = true
-		c.lineUp(i)
-	}
-}
-
-// gather is kick for an answer: credits that come back one by one go out together, when they are as
-// many as one return may stand for, or when the packets at hand are taken.
-func (c *Client) gather(i uint8, now monotime.Time, out *Out) {
-	c.mayLineUp(i)
-	if c.credits >= int(c.together()) {
-		c.pump(now, out)
-	} else if !c.hungry && c.stalled.n > 0 {
-		c.hungry = true
-		out.hungry = append(out.hungry, c)
-	}
-}
-
-// pump gives credits to waiting slots in turn, one packet each, so that a large
-// request does not keep small ones waiting, and as fast as congestion control allows.
-func (c *Client) pump(now monotime.Time, out *Out) {
-	for c.credits > 0 && c.stalled.n > 0 {
-		i := c.stalled.head
-		s := &c.slots[i]
-		if !s.busy || s.waits || s.numTx >= s.total() || c.keepsBack(s) {
-			c.stepOut() // the request ended, or was rolled back and resent, while it waited
-			continue
-		}
-		if c.pace.gated && !c.may(now, out) {
-			return
-		}
-		n := uint32(1)
-		if s.numTx >= s.numReq {
-			if n = c.rfrSize(s); n == 0 {
-				c.lack()
-				return
-			}
-		}
-		c.stepOut()
-		c.sendNext(s, n, now, out)
-		for left := c.together() - 1; left > 0 && c.credits > 0 && s.numTx < s.numReq &&
-			!c.keepsBack(s); left-- {
-			c.sendNext(s, 1, now, out)
-		}
-		c.mayLineUp(i)
-	}
-	if c.stalled.n > 0 {
-		c.stats.CreditStalls++
-		c.lack()
-	}
-}
-
 // elicits returns the size of the response packet that the RFR with number k asks for,
 // header included: RFRs are paced as what they cause.
 func (c *Client) elicits(s *clientSlot, k uint32) int {
@@ -393,7 +334,7 @@ func (c *Client) rfrSize(s *clientSlot) uint32 {
 		return 1
 	}
 	want := min(uint32(c.together()), s.total()-s.numTx)
-	if n := min(want, uint32(c.credits)); n == want || s.numTx == s.numRx || c.stalled.n > 1 {
+	if n := min(want, uint32(c.credits)); n == want || s.numTx == s.numRx || c.stalled > 1 {
 		return n
 	}
 	return 0
@@ -588,32 +529,6 @@ func (c *Client) FreeCredits() int {
 	return max(0, c.credits)
 }
 
-// slotLine is the line of slots that wait for credits, first come first served. It runs
-// through clientSlot.next, and each slot is in it at most once.
-type slotLine struct {
-	head, tail uint8
-	n          uint8
-}
-
-// lineUp puts slot i at the end of the line.
-func (c *Client) lineUp(i uint8) {
-	if c.stalled.n == 0 {
-		c.stalled.head = i
-	} else {
-		c.slots[c.stalled.tail].next = i
-	}
-	c.stalled.tail = i
-	c.stalled.n++
-}
-
-// stepOut takes the first slot out of the line.
-func (c *Client) stepOut() {
-	s := &c.slots[c.stalled.head]
-	s.stalled = false
-	c.stalled.head = s.next
-	c.stalled.n--
-}
-
 // gaveUp is a slot's memory of the last request that it gave up.
 type gaveUp struct {
 	num     uint64
@@ -670,7 +585,7 @@ func (c *Client) giveUp(i uint8, now monotime.Time, out *Out) {
 	} else {
 		s.reqNum -= uint64(len(c.slots)) // nobody has seen the number
 	}
-	if c.stalled.n > 0 {
+	if c.stalled > 0 {
 		c.pump(now, out)
 	}
 	if c.queue.n > 0 {
@@ -789,7 +704,7 @@ func (c *Client) Close(err error, out *Out) {
 		op, _ := c.queue.pop()
 		c.fail(op.Ref, err, out)
 	}
-	c.stalled, c.held = slotLine{}, 0
+	c.lines, c.stalled, c.held = slotLines{}, 0, 0
 	out.add(EventClosed).Session = c.Local
 }
 
@@ -822,7 +737,7 @@ func (c *Client) OnWait(h *wire.Header, in *Arrival, out *Out) {
 	c.clearQuiet(s)
 	s.waits = true
 	ref := s.op.Ref
-	if c.stalled.n > 0 {
+	if c.stalled > 0 {
 		c.pump(in.Now, out)
 	}
 	ev := out.add(EventProgress)

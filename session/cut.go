@@ -97,7 +97,7 @@ func (c *Client) Trust(now monotime.Time, out *Out) {
 			c.rollback(uint8(i), now, out)
 		}
 	}
-	if c.stalled.n > 0 {
+	if c.stalled > 0 {
 		c.pump(now, out)
 	}
 }

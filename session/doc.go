@@ -66,8 +66,9 @@
 //
 // An unfinished request, or a response of several packets, that the client has asked nothing for
 // in FailureTimeout gives its buffer up ([Memory]); in hasteFactor times RTOMax when memory is
-// scarce. A client that waits repeats something once per RTOMax at least, on a path that is known
-// to take longer once in slowFactor times that. If the server told it to
+// scarce: twice the longest timeout of slow paths. A client that waits repeats something once per
+// RTOMax at least, on a path that is known to take longer once in slowFactor times that. If the
+// server told it to
 // wait, the server repeats the answer, which stays until that ends. So either the client does not
 // wait any more, or several packets in a row were lost. Then its next one is answered with an
 // error, which says whether the handler ran; it does not run again.
@@ -122,11 +123,13 @@
 // largest timeout. The table TestSlowLinks of package simtest shows what comes of it.
 //
 // Small requests do not see any of this: an estimate exists once packets have lacked credits, and
-// only answers to parts of larger messages count. A server that lies about hold times makes the
-// path look shorter, so its client slower; one that answers what it has not got draws more packets
-// to itself, no more than it agreed on. What the client keeps for a packet in flight is its time, 8
-// bytes. The server keeps nothing for a credit: requests under way count as said in Memory, and of
-// packets behind a hole the first 256 are kept, see Loss. What is behind those goes again.
+// only answers to parts of larger messages count. A hold time that is too long for its field gives
+// no round trip; where that goes on it counts as the longest that could be said. A server that lies
+// about hold times makes the path look shorter, so its client slower; one that answers what it has
+// not got draws more packets to itself, no more than it agreed on. What the client keeps for a
+// packet in flight is its time, 8 bytes. The server keeps nothing for a credit: requests under way
+// count as said in Memory, and of packets behind a hole the first 256 are kept, see Loss. What is
+// behind those goes again.
 //
 // # Fewer control packets
 //
@@ -136,9 +139,12 @@
 // is ever spent on packets for which no CR was asked yet, so nothing can wait for ever. Packets
 // that are sent again get one too.
 //
-// Credits that come back are handed out to the waiting requests in turn, a stride to each, as soon
-// as there is a stride of them, or when all packets of a burst are taken ([Out.Feed]). One by one,
-// as they come, each would be a packet that asks for an answer of its own.
+// Credits that come back are handed out as soon as there is a stride of them, or when all packets
+// of a burst are taken ([Out.Feed]). One by one, as they come, each would be a packet that asks for
+// an answer of its own. Messages that are sent and responses that are asked for take turns, a
+// stride in each. Of either kind the message with the fewest packets left gets half of the turns,
+// and the rest get theirs one after the other: no message waits much longer than at equal shares,
+// and calls that begin together fill both ways of the path all the time.
 //
 // # Loss
 //

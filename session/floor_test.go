@@ -52,7 +52,7 @@ func TestLyingHold(t *testing.T) {
 				asked++
 				at = append(at, r.now)
 				if !silent {
-					r.cl.PathTook(path)
+					r.cl.PathTook(path, 0)
 				}
 			}
 			r.now = r.now.Add(ms)
@@ -83,7 +83,7 @@ func TestSlowHandlers(t *testing.T) {
 		}
 		if r.cl.PathPingDue(r.now) {
 			asked++
-			r.cl.PathTook(path)
+			r.cl.PathTook(path, 0)
 		}
 	}
 	if asked != 1 {
@@ -109,5 +109,22 @@ func TestFastHandlers(t *testing.T) {
 			}
 		}
 		r.noLeak()
+	}
+}
+
+// TestUnseenPing: a ping whose answer may have waited here for most of its time says nothing of the
+// path, and is asked again; of another that time is taken off.
+func TestUnseenPing(t *testing.T) {
+	const path = 200 * time.Microsecond
+	r := newRig(t, rigParams, Timing{}, 0, msgbuf.Config{})
+	r.open(path)
+	r.cl.floor.unsure = true
+	r.cl.PathTook(path, path-1)
+	if f := r.cl.floor; f.min != path || !f.unsure || f.answered > 0 {
+		t.Errorf("a ping that waited: %+v", f)
+	}
+	r.cl.PathTook(path, path/4)
+	if f := r.cl.floor; f.min != path*3/4 || f.unsure || f.answered != 1 {
+		t.Errorf("a ping that waited a little: %+v", f)
 	}
 }

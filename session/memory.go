@@ -33,8 +33,9 @@ type held struct {
 }
 
 // hasteFactor says after how many of the largest retransmission timeouts a slot gives up when
-// memory is scarce. A client that lives has asked that often, and hardly all of that was lost.
-const hasteFactor = 4
+// memory is scarce. A client that lives has asked that often, and hardly all of that was lost. On
+// the slowest paths, whose timeouts are the longest, it has asked twice.
+const hasteFactor = 2 * slowFactor
 
 // expireBatch is how many slots one call of Expire looks at.
 const expireBatch = 256
@@ -66,7 +67,7 @@ func (m *Memory) Expire(now monotime.Time, scarce bool, out *Out) {
 	if scarce {
 		span = m.hasty
 	}
-	if x := m.list.next; x != &m.list && !m.behind && now.Sub(x.checkAt) >= m.hasty/2 {
+	if x := m.list.next; x != &m.list && !m.behind && now.Sub(x.checkAt) >= 2*m.look() {
 		m.back = now
 	}
 	m.behind = false
@@ -89,10 +90,13 @@ func (m *Memory) Expire(now monotime.Time, scarce bool, out *Out) {
 // append puts x behind the others. It is looked at several times before it may give up, so that
 // it does so soon after its time, and the list is in the order of these times.
 func (m *Memory) append(x *held, now monotime.Time) {
-	x.checkAt = now.Add(max(m.hasty/4, 1))
+	x.checkAt = now.Add(m.look())
 	x.next, x.prev = &m.list, m.list.prev
 	x.prev.next, x.next.prev = x, x
 }
+
+// look returns the time between two looks at a slot.
+func (m *Memory) look() time.Duration { return max(m.hasty/hasteFactor, 1) }
 
 func (x *held) unlink() { x.prev.next, x.next.prev = x.next, x.prev }
 

@@ -406,6 +406,31 @@ func TestExpireBehind(t *testing.T) {
 	g.close()
 }
 
+// TestSlowClientKeepsMemory: scarce memory takes nothing from a client on the slowest path that
+// asks at its timeouts, the longest there are, and one of whose repeats is lost. It takes what
+// nobody asks for in that time.
+func TestSlowClientKeepsMemory(t *testing.T) {
+	g := newHoard(t, 1, 1<<30, hoardParams)
+	rto := newRTOEstimator(&hoardTiming)
+	rto.sample(time.Second)
+	first, timeout := g.now, rto.timeout(3)
+	g.packet(g.svs[0], 8, 5000, 0)
+	for g.now = g.now.Add(1); g.now.Sub(first) < 2*timeout; g.now = g.now.Add(hoardTiming.RTOMax / 2) {
+		g.mem.Expire(g.now, true, g.out)
+	}
+	if timeout != slowFactor*hoardTiming.RTOMax || g.stats.StaleRequests != 0 {
+		t.Errorf("given up within two timeouts of %v", timeout)
+	}
+	end := 2*timeout + 2*hoardTiming.RTOMax
+	for ; g.now.Sub(first) < end; g.now = g.now.Add(hoardTiming.RTOMax / 2) {
+		g.mem.Expire(g.now, true, g.out)
+	}
+	if g.stats.StaleRequests != 1 {
+		t.Error("kept for nobody")
+	}
+	g.close()
+}
+
 // TestLargeAnswerIsNotKept: the server keeps an answer for its client, which may ask again, until
 // the slot's next request; a large one only until the client has it.
 func TestLargeAnswerIsNotKept(t *testing.T) {

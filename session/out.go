@@ -73,7 +73,7 @@ func NewOut(batch int, lends bool) *Out {
 func (o *Out) Feed(now monotime.Time) {
 	for _, c := range o.hungry {
 		c.hungry = false
-		if c.stalled.n > 0 {
+		if c.stalled > 0 {
 			c.pump(now, o)
 		}
 	}

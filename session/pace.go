@@ -121,10 +121,11 @@ func (c *Client) Congested() bool { return c.pace.slow }
 
 // learn takes what an answer tells: the RTT (0 if unknown) and the mark. In the
 // common case that is nothing (Timely bypass, eRPC section 5.2.2). The answer may have
-// waited here unseen for some of the RTT, which says nothing about the path.
+// waited here unseen for some of the RTT, which says nothing about the path; it came no sooner than
+// any did.
 func (c *Client) learn(in *Arrival, rtt time.Duration, bytes int, h *wire.Header) {
 	if in.Unseen > 0 && rtt > 0 {
-		rtt = max(1, rtt-in.Unseen)
+		rtt = max(rtt-in.Unseen, min(rtt, c.rtt.base))
 	}
 	p, now := &c.pace, in.Now
 	ce := in.CE || h.Flags&wire.FlagCE != 0 // for RFRs the way back counts
@@ -232,6 +233,25 @@ type pathFloor struct {
 	unsure   bool          // a hold time left too little
 	pings    uint8
 	answered uint8
+	unknown  uint8 // hold times in a row that were too long to say
+}
+
+// mostUnknown is how many hold times in a row may be too long to say.
+const mostUnknown = 8
+
+// hold returns the hold time in a field, which no handler is the reason of. A host that says again
+// and again that it was too long to say is as slow as a path, or lies: then it is the longest that
+// could be said. Else its client would meet no queue.
+func (f *pathFloor) hold(field uint16) (held time.Duration, known bool) {
+	held, known = wire.CoarseHold(field)
+	if known {
+		f.unknown = 0
+	} else if f.unknown < mostUnknown {
+		f.unknown++
+	} else {
+		known = true
+	}
+	return held, known
 }
 
 // took notes how long an answer took.
@@ -269,10 +289,14 @@ func (c *Client) PathPingDue(now monotime.Time) bool {
 	return true
 }
 
-// PathTook takes the round trip of such a ping.
-func (c *Client) PathTook(d time.Duration) {
+// PathTook takes the round trip of such a ping, whose answer may have waited here unseen for some
+// of it. If that may be most of it, the path is not known from this ping.
+func (c *Client) PathTook(d, unseen time.Duration) {
 	f := &c.floor
-	f.took(d)
+	if unseen > d/2 {
+		return
+	}
+	f.took(d - unseen)
 	f.unsure = false
 	f.answered = min(f.answered+1, sureAnswers)
 }

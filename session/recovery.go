@@ -254,7 +254,7 @@ func (c *Client) received(s *clientSlot, h *wire.Header, now monotime.Time) time
 			return 0 // that packet was not sent again
 		}
 		var known bool
-		if held, known = wire.CoarseHold(h.Hold); !known {
+		if held, known = c.floor.hold(h.Hold); !known {
 			return 0
 		}
 	}
@@ -368,7 +368,7 @@ func (c *Client) finish(i uint8, now monotime.Time, out *Out) {
 		out.Flush()
 	}
 	c.release(i)
-	if c.stalled.n > 0 {
+	if c.stalled > 0 {
 		c.pump(now, out)
 	}
 	if c.queue.n > 0 {

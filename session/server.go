@@ -820,7 +820,7 @@ func (c *Client) NotTaken(t wire.Taken, err error, now monotime.Time, out *Out) 
 		c.credits += int(s.numTx - s.numRx)
 		c.release(uint8(i))
 	}
-	if c.drains && c.stalled.n > 0 {
+	if c.drains && c.stalled > 0 {
 		c.pump(now, out) // those that were taken go on
 	}
 }

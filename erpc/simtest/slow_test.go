@@ -12,14 +12,16 @@ import (
 
 var slowAll = flag.Bool("slow.all", false, "all rows of the table of slow links, a minute")
 
-// slowLink is one row: clients, each on a machine of its own with a fast link, keep two calls of
-// size bytes each to a server behind a slow link under way.
+// slowLink is one row: clients, each on a machine of its own with a fast link, keep calls of size
+// bytes, with answers of resp bytes, to a server behind a slow link under way.
 type slowLink struct {
 	bits    int64         // of the server's link, per second
 	delay   time.Duration // one way
 	buffer  int           // of the port to it, bytes
 	clients int
 	size    int
+	resp    int // bytes of an answer
+	calls   int // of a client
 	alg     erpc.CCAlgorithm
 }
 
@@ -56,9 +58,9 @@ func (l slowLink) run(t *testing.T) (got slowShare) {
 	}
 	all := make([]*stream, l.clients)
 	for i := range all {
-		all[i] = c.stream(c.add(cfg, sim.EndpointConfig{}), server.id, l.size, 2)
+		all[i] = c.echoes(c.add(cfg, sim.EndpointConfig{}), server.id, l.size, l.resp, l.calls)
 	}
-	got.fair = time.Duration(2 * l.clients * l.size * 8 * int(time.Second) / int(l.bits))
+	got.fair = time.Duration(l.calls * l.clients * l.size * 8 * int(time.Second) / int(l.bits))
 	warm := max(3*got.fair, 200*l.delay, time.Second)
 	c.run(warm)
 	was := make([]int, len(all))
@@ -73,7 +75,7 @@ func (l slowLink) run(t *testing.T) (got slowShare) {
 		got.again += float64(s.from.rpc.Stats().Protocol.Retransmits)
 	}
 	got.goodput = sum * 8 / (2 * warm).Seconds() / min(float64(l.bits),
-		float64(2*l.clients*l.size*8)/(2*l.delay).Seconds())
+		float64(l.calls*l.clients*l.size*8)/(2*l.delay).Seconds())
 	got.jain = sum * sum / squares / float64(len(all))
 	for _, k := range c.calls {
 		end := k.endedAt
@@ -112,7 +114,7 @@ func TestSlowLinks(t *testing.T) {
 		for _, bits := range rates {
 			for _, delay := range delays {
 				for _, n := range counts {
-					l := slowLink{bits, delay, 250_000, n, 40_000, alg}
+					l := slowLink{bits, delay, 250_000, n, 40_000, 8, 2, alg}
 					got := l.run(t)
 					t.Logf("%-6s %5.0f %5v %3d  %v", slowNames[alg], float64(bits)/1e6, delay, n, got)
 					if !*slowAll && !got.good() {
@@ -120,6 +122,19 @@ func TestSlowLinks(t *testing.T) {
 					}
 				}
 			}
+		}
+	}
+}
+
+// TestSlowEchoes: requests and answers fill both ways of a slow link, though the calls of a session
+// begin together.
+func TestSlowEchoes(t *testing.T) {
+	for _, bits := range []int64{2e6, 100e6} {
+		l := slowLink{bits, time.Millisecond, 250_000, 1, 40_000, 40_000, 4, erpc.CCTimely}
+		got := l.run(t)
+		t.Logf("%5.0f Mbit/s: %v", float64(bits)/1e6, got)
+		if !got.good() {
+			t.Error("not as it must be")
 		}
 	}
 }

@@ -635,7 +635,7 @@ func (e *Engine) onAlive(s *Conn, op wire.Op, body []byte, size int) {
 	case wire.OpPong:
 		e.onPong(s, a.Seq)
 		if took, ok := s.live.Took(a.Seq, e.in.Now); ok && s.Client != nil {
-			s.Client.PathTook(max(took-e.in.Unseen, 1))
+			s.Client.PathTook(took, e.in.Unseen)
 		}
 	case wire.OpDrain:
 		e.onDrain(s, &a, wire.FindTaken(body[wire.AliveSize:]))
