@@ -93,6 +93,8 @@ type Disk interface {
 	SavePeers(peers map[uint64]uint64, done func(error))
 	// SyncTime is how long a write takes until it is durable, as measured; 0 if unknown.
 	SyncTime() time.Duration
+	// SyncP99 is what one write in a hundred takes longer than; 0 if unknown.
+	SyncP99() time.Duration
 }
 
 // Node is a replica on an Rpc.
@@ -115,6 +117,8 @@ type Node struct {
 	moved  bool // packets may have been left to send since the last Poll
 
 	nextCheck monotime.Time // of the disk
+	hangs     bool          // it does
+	longest   time.Duration // what its write had taken at the last check
 	nextTurn  monotime.Time // when requests that are still open are answered
 
 	commits  erpc.Histogram // from propose to commit at the leader

@@ -61,23 +61,27 @@ func (n *Node) onStatus(req erpc.ReqHandle) {
 	if n.Err() != nil {
 		s.Err = n.Err().Error()
 	}
-	var took time.Duration
+	var took, p99 time.Duration
 	if n.cfg.Disk != nil {
-		took = n.cfg.Disk.SyncTime()
+		took, p99 = n.cfg.Disk.SyncTime(), n.cfg.Disk.SyncP99()
 	}
 	b, err := json.Marshal(struct {
 		Cluster uint64 `json:"cluster"`
 		replica.Status
 		SyncTime float64     `json:"sync_ms,omitempty"`
+		SyncP99  float64     `json:"sync_p99_ms,omitempty"`
+		Writing  float64     `json:"writing_ms,omitempty"` // how long the write under way has taken
 		Trust    string      `json:"trust"`
 		Peers    []Companion `json:"peers"`
-	}{n.cfg.Cluster, s, took.Seconds() * 1e3, n.cfg.Trust.String(), n.companions()})
+	}{n.cfg.Cluster, s, ms(took), ms(p99), ms(n.rep.WriteFor()), n.cfg.Trust.String(), n.companions()})
 	if err != nil {
 		_ = req.RespondError(err)
 		return
 	}
 	_ = req.RespondBytes(b)
 }
+
+func ms(d time.Duration) float64 { return d.Seconds() * 1e3 }
 
 // Admin is a request of TypeAdmin, as JSON. Its answer is one of package kv: with Found if all of
 // it was so already; of a bad change, Malformed, the value is the reason.

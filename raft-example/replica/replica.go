@@ -148,9 +148,11 @@ type Replica struct {
 	ready   raft.Ready // the last one, without a disk; what of it is not applied yet
 	end     uint64     // the last index before it
 	saving  bool
-	under   write         // that is being saved
-	next    write         // that waits for it
-	commits []*pb.Message // committed entries that wait, see applyCommits
+	// saveFrom is when the write under way began.
+	saveFrom monotime.Time
+	under    write         // that is being saved
+	next     write         // that waits for it
+	commits  []*pb.Message // committed entries that wait, see applyCommits
 	// durableCommit is the commit index that the disk knows.
 	durableCommit uint64
 	expect        []kv.Key // see Expect
@@ -398,6 +400,7 @@ func (r *Replica) Tick(now monotime.Time) {
 		r.lease.silent = max(0, r.lease.silent-1)
 		r.giveUp()
 		r.leave()
+		r.yield()
 	}
 }
 
