@@ -56,7 +56,9 @@
 // fsync is batched by the time it takes, and nothing is acknowledged that is not durable.
 // The time of a write does not count towards an election timeout while no leader is known. A
 // disk that takes more than half an election timeout gets a warning once a minute, with the
-// tick that would do.
+// tick that would do. A leader applies what is committed when its own disk has it, too. If a write
+// takes longer than an election timeout, and the others have committed what it holds, the leader
+// hands over.
 //
 // A node handles the first event of a pass of its loop at once, for latency, and those that
 // follow together at the end of the pass, for throughput. After a pass with more than
