@@ -119,6 +119,8 @@ type Node struct {
 	nextCheck monotime.Time // of the disk
 	hangs     bool          // it does
 	longest   time.Duration // what its write had taken at the last check
+	leaving   leaving
+	requests  int           // of clients, so far
 	nextTurn  monotime.Time // when requests that are still open are answered
 
 	commits  erpc.Histogram // from propose to commit at the leader

@@ -14,6 +14,7 @@ import (
 
 // onKV handles a client's command. The request's bytes become the log entry.
 func (n *Node) onKV(req erpc.ReqHandle) {
+	n.requests++
 	c, err := kv.ParseCommand(req.Data())
 	if err != nil {
 		a := kv.Fail(err)

@@ -66,7 +66,7 @@ func (r *Replica) step(m *pb.Message) {
 		_ = r.stepSnapshot(m) // a damaged one is lost
 		return
 	}
-	if r.barred(m) {
+	if r.barred(m) || r.retiring && m.GetType() == pb.MsgTimeoutNow {
 		return
 	}
 	r.change.note(m.Entries)

@@ -184,6 +184,7 @@ type Replica struct {
 	left     uint64        // the term in which it has proposed to leave a joint configuration
 	change   change        // of membership, the last one
 	joined   []uint64      // tags that are answered when the joint configuration is left
+	retiring bool
 }
 
 // proposal is a request that waits for its entry. One that is whole is answered when the joint
@@ -311,14 +312,8 @@ func (r *Replica) refuse() (a kv.Answer, no bool) {
 	return a, false
 }
 
-func (r *Replica) full() bool {
-	reads := len(r.reads)
-	for i := r.asked.head; i < len(r.asked.list); i++ {
-		reads += len(r.asked.list[i].reads)
-	}
-	writes := len(r.offers.tags) + len(r.early.given.tags) + r.proposed.len() + r.waiting.len()
-	return writes+reads >= r.cfg.MaxWaiting
-}
+// full reports whether no more requests are taken.
+func (r *Replica) full() bool { return r.retiring || r.requests() >= r.cfg.MaxWaiting }
 
 // follows reports whether this replica knows a leader, another one.
 func (r *Replica) follows() bool {

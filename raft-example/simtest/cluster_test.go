@@ -70,6 +70,7 @@ type server struct {
 	down    bool
 	gone    bool // removed for good
 	paused  bool
+	leaves  bool        // its process was asked to end
 	ends    func(error) // takes an end that a test expects
 }
 
@@ -150,7 +151,7 @@ func (s *server) start() {
 		c.t.Fatal(err)
 	}
 	s.n.Attach(s.rpc)
-	s.ep, s.down, s.paused = ep, false, false
+	s.ep, s.down, s.paused, s.leaves = ep, false, false, false
 	c.net.Attach(ep, serverDriver{s, s.rpc, s.n})
 }
 
@@ -181,6 +182,10 @@ func (d serverDriver) RunOnce() {
 	d.pass()
 	if d.n.Poll() {
 		d.pass()
+	}
+	if d.s.leaves && d.n.Leave() {
+		d.s.crash()
+		return
 	}
 	if err := d.n.Err(); err != nil && d.s.ends != nil {
 		d.s.ends(err)
