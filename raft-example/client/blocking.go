@@ -101,7 +101,8 @@ func (b *Blocking) Close() {
 }
 
 // Do does a request until it is answered or ctx ends. The error is one of this package, of
-// package kv, or the context's.
+// package kv, or the context's. When the deadline of ctx has passed the error says why there is no
+// answer, such as kv.ErrFull; when ctx was cancelled, the outcome of a write is unknown.
 func (b *Blocking) Do(ctx context.Context, cmd kv.Command) (kv.Answer, error) {
 	deadline := monotime.Now().Add(defaultTimeout)
 	if at, ok := ctx.Deadline(); ok {
@@ -117,7 +118,15 @@ func (b *Blocking) Do(ctx context.Context, cmd kv.Command) (kv.Answer, error) {
 		b.asks.Put(q)
 		return r.Answer, r.Err
 	case <-ctx.Done():
-		return kv.Answer{}, given(cmd, fmt.Errorf("%w: %w", ErrDeadline, ctx.Err()))
+		if !errors.Is(ctx.Err(), context.DeadlineExceeded) {
+			return kv.Answer{}, given(cmd, fmt.Errorf("%w: %w", ErrDeadline, ctx.Err()))
+		}
+	case <-b.ended:
+	}
+	select { // the loop has the same deadline, and knows more
+	case r := <-q.got:
+		b.asks.Put(q)
+		return r.Answer, r.Err
 	case <-b.ended:
 		select {
 		case r := <-q.got:

@@ -130,6 +130,39 @@ func TestBlockingGivenUp(t *testing.T) {
 	}
 }
 
+// TestNotRun: a server refuses a write, which did not run there: its outcome is known. That the time
+// is up as well hides it from nobody.
+func TestNotRun(t *testing.T) {
+	x, err := erpc.NewNexus(erpc.Config{NoHugepages: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	tr, err := udp.Listen("127.0.0.1:0", udp.Config{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	r, err := x.NewRpc(tr)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var over atomic.Bool
+	ended := make(chan error, 1)
+	go func() { ended <- r.Run(over.Load) }()
+	b := dial(t, r.LocalAddr().String())
+	_ = b.rpc.Post(func(*erpc.Rpc) { b.c.lanes = lanes{free: []*lane{{session: 7}}, made: 1} })
+	ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
+	defer cancel()
+	if err := b.Put(ctx, "k", nil); !errors.Is(err, ErrDeadline) || errors.Is(err, ErrUnknown) {
+		t.Error(err)
+	}
+	b.Close()
+	over.Store(true)
+	r.Wake()
+	if err := errors.Join(<-ended, r.Close(), x.Close()); err != nil {
+		t.Error(err)
+	}
+}
+
 // TestBlockingAllocates: requests of goroutines use their memory again.
 func TestBlockingAllocates(t *testing.T) {
 	b := dial(t, echoes(t, 0))

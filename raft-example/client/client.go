@@ -254,13 +254,16 @@ func (c *Client) onDone(d erpc.Completion) {
 	k := &c.calls[i]
 	d.Req.Free()
 	if d.Err != nil {
-		k.lost()
+		if !errors.Is(d.Err, erpc.ErrNotRun) {
+			k.lost()
+		}
+		c.mute(k.server)
 		c.silent()
 		c.next(k)
 		c.repeat(i, d.Err)
 		return
 	}
-	c.members.silent = 0
+	c.members.silent, k.server.mute = 0, 0
 	a, err := kv.ParseAnswer(d.Resp.Data())
 	d.Resp.Free()
 	if err != nil {
@@ -281,8 +284,14 @@ func (c *Client) answered(i uint32, k *call, a kv.Answer) {
 			c.repeat(i, a.Status.Err())
 			return
 		}
+		hint := c.hinted(a.Value.String())
+		if c.muted(hint) {
+			c.next(k)
+			c.repeat(i, a.Status.Err())
+			return
+		}
 		was := k.server
-		c.leader = c.hinted(a.Value.String())
+		c.leader = hint
 		if c.leader == was || k.attempts%8 == 0 { // hints that go round
 			c.repeat(i, a.Status.Err())
 			return
