@@ -36,6 +36,7 @@ type shape struct {
 	refresh     time.Duration // client.Config.Refresh
 	sessions    int           // client.Config.Sessions
 	gather      int           // node.Config.Gather
+	psk         [][]byte      // erpc.Config.PSK
 	anywhere    bool          // half of the clients read at any replica
 	joint       bool          // members are replaced by joint consensus, up to two at once
 }
@@ -111,6 +112,7 @@ func (c *cluster) endpoint(machine int) (*sim.Endpoint, *erpc.Config) {
 	ec := node.ErpcConfig(erpc.Config{NoHugepages: true, Simulation: erpc.Simulation{
 		Clock: c.net.Now, Seed: c.r.Uint64() | 1, Executor: noExecutor{},
 	}}, 10*c.tick)
+	ec.PSK = c.psk
 	return ep, &ec
 }
 
@@ -229,6 +231,9 @@ func (c *cluster) user(keys int) *user {
 	ep, ec := c.endpoint(c.nextSim)
 	c.nextSim++
 	u.ep = ep
+	if c.psk != nil {
+		ec.Timing = erpc.Timing{} // a client's own, which outlasts the replicas'
+	}
 	var err error
 	if u.nexus, err = erpc.NewNexus(*ec); err == nil {
 		u.rpc, err = u.nexus.NewRpc(ep)

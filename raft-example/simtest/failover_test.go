@@ -18,6 +18,9 @@ func TestFailover(t *testing.T) {
 	for seed := range uint64(20) {
 		sh := shape{replicas: 3, durable: true, tick: 20 * time.Millisecond, keep: 1000, every: 1000,
 			disk: 2 * time.Millisecond, attempt: 250 * time.Millisecond}
+		if seed%2 == 1 {
+			sh.psk = [][]byte{make([]byte, 32)}
+		}
 		c := newCluster(t, rand.New(rand.NewPCG(seed, 1)),
 			sim.Config{Seed: seed, Checksum: true, PropDelay: 50 * time.Microsecond}, sh)
 		for i, s := range c.servers { // ticks at the same time would split votes
