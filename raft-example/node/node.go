@@ -277,21 +277,16 @@ func (n *Node) process() {
 
 // Run runs the Rpc's loop until stop returns true or the node has ended.
 func (n *Node) Run(stop func() bool) error {
-	every := n.cfg.Tick
-	if every <= 0 {
-		every = 20 * time.Millisecond
-	}
 	// A loop that sleeps is to look at the clock. The ticks themselves come from the clock, in Poll.
-	var wake *erpc.Timer
-	wake, err := n.rpc.AfterFunc(every, func() { _ = wake.Reset(every) })
+	var armed, ticks monotime.Time
+	wake, err := n.rpc.AfterFunc(n.rep.TickTime(), func() { ticks = 0 })
 	if err != nil {
 		return err
 	}
-	round, err := n.rpc.AfterFunc(every, func() {})
+	round, err := n.rpc.AfterFunc(n.rep.TickTime(), func() {})
 	if err != nil {
 		return errors.Join(err, wake.Stop())
 	}
-	var armed monotime.Time
 	err = n.rpc.Run(func() bool {
 		if n.Poll() {
 			n.rpc.Wake()
@@ -300,6 +295,10 @@ func (n *Node) Run(stop func() bool) error {
 			if armed = end; end != 0 {
 				_ = round.Reset(end.Sub(n.cfg.Clock()))
 			}
+		}
+		if at := n.rep.TickAt(); at != ticks {
+			ticks = at
+			_ = wake.Reset(max(1, at.Sub(n.cfg.Clock())))
 		}
 		return n.Err() != nil || stop()
 	})

@@ -42,6 +42,7 @@ func (r *Replica) Step(m *pb.Message) {
 	}
 	defer r.guard()
 	r.changed = true
+	r.hearsLeader(m)
 	t := m.GetType()
 	if r.early.calm && (t == pb.MsgApp || t == pb.MsgAppResp) && !r.inbox.full() {
 		// Quick may know what raft will say.
