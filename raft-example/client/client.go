@@ -276,10 +276,13 @@ func (c *Client) onDone(d erpc.Completion) {
 }
 
 func (c *Client) answered(i uint32, k *call, a kv.Answer) {
+	if a.Status != kv.NotLeader {
+		c.members.lost = 0
+	}
 	switch a.Status {
 	case kv.NotLeader:
+		c.stray()
 		if a.Number == 0 || a.Value.Len() == 0 {
-			c.stray()
 			c.next(k)
 			c.repeat(i, a.Status.Err())
 			return

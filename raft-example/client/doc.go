@@ -20,8 +20,8 @@
 //
 // A client that knows one member survives the replacement of all, if it hears of the cluster
 // every Config.Refresh; or later, if one that has left still runs and knows others. When no server
-// that it knows answers, it goes back to Config.Servers and Config.Resolver. A program that ends
-// can keep what Config.Members told it.
+// that it knows answers, or none leads to the leader for four attempts' time, it goes back to
+// Config.Servers and Config.Resolver. A program that ends can keep what Config.Members told it.
 //
 // # Map
 //

@@ -43,6 +43,7 @@ type members struct {
 	doubt     *server       // a hint leads there, and it gave no answer lately
 	after     *server       // the last one that did not tell: the one behind it is asked next
 	told      bool          // Config.Members was called
+	lost      monotime.Time // since when no attempt came to a leader; 0: the last one did
 	silent    int           // attempts without an answer since the last one with
 	nextRoots monotime.Time // not before that: the configured servers and the Resolver
 	resolving bool
@@ -142,10 +143,22 @@ func (c *Client) silent() {
 }
 
 // stray has the members asked for soon: an attempt did not come to the leader. A replica that has
-// left names a leader of its time, or none, and knows the members all the same.
+// left names a leader of its time, or none, and knows the members all the same. One that does not
+// know that it has left knows the members of before: after lostAttempts, which no election takes,
+// the roots are asked though it answers.
 func (c *Client) stray() {
-	c.members.next = min(c.members.next, c.cfg.Clock().Add(c.cfg.Attempt))
+	m, now := &c.members, c.cfg.Clock()
+	m.next = min(m.next, now.Add(c.cfg.Attempt))
+	if m.lost == 0 {
+		m.lost = now
+	}
+	if now >= m.lost.Add(lostAttempts*c.cfg.Attempt) && now >= m.nextRoots && !c.closed {
+		c.roots(now)
+	}
 }
+
+// lostAttempts is for how many attempts' time no leader must have been found.
+const lostAttempts = 4
 
 // roots adds the servers that the configuration names, or finds.
 func (c *Client) roots(now monotime.Time) {

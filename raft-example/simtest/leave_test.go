@@ -20,7 +20,7 @@ func TestLeaderLeaves(t *testing.T) {
 		c := newCluster(t, rand.New(rand.NewPCG(1, 1)),
 			sim.Config{Seed: 1, Checksum: true, PropDelay: 50 * time.Microsecond}, sh)
 		c.await(10*time.Second, "no leader", func() bool { return c.leader() != nil })
-		for range 8 {
+		for range 3 {
 			c.user(1)
 		}
 		var last sim.Time
@@ -37,7 +37,7 @@ func TestLeaderLeaves(t *testing.T) {
 					gap, last = max(gap, now.Sub(max(last, 1))), now
 				}
 				if !over {
-					c.net.After(time.Millisecond, func() { again(u) })
+					c.net.After(4*time.Millisecond, func() { again(u) })
 				}
 			})
 		}
