@@ -102,6 +102,7 @@ help-dev:
 	@echo 'make fuzz    every fuzz target for FUZZTIME ($(FUZZTIME)) each'
 	@echo 'make test-rdma   InfiniBand and RoCE: real verbs in a guest kernel (Debian; installs QEMU with apt)'
 	@echo 'make raft-chaos       replicas that are killed, stopped, cut off and replaced for CHAOSTIME ($(CHAOSTIME))'
+	@echo 'make raft-upgrade     replicas that go from an older program to this one and back, under load, for UPGRADETIME'
 	@echo 'make hraft-suite      hashicorp/raft has its own tests run over memory, TCP and hraft'
 	@echo 'make index-oracle     10 M random operations on the index beside a model, 20 000 seeded schedules'
 	@echo 'make kv-limit         items of random sizes for LIMITTIME ($(LIMITTIME)): caches and stores keep their limits'
@@ -129,6 +130,7 @@ help-dev:
 #   FROM       its first seed; changes with the date without it
 #   CHAOSTIME  how long make raft-chaos makes trouble
 #   CHAOSSEED  the seed of its choices; a new one without it
+#   UPGRADETIME  how long make raft-upgrade goes up and down
 #   KINDS      the transports of make hraft-suite, of inmem, tcp and hraft; all without it
 #   SUITEFLAGS its flags, such as -test.run=HasExistingState -test.count=100
 #   LIMITTIME  how long make kv-limit runs
@@ -155,6 +157,7 @@ ROUNDS    ?= 5
 SOAK      ?= 1h
 HOSTILESEED ?= 0
 CHAOSTIME ?= 10m
+UPGRADETIME ?= 10s
 CHAOSSEED ?= 0
 SEEDTIME  ?= 10m
 FROM      ?= $(shell date +%Y%m%d%H)0000
@@ -194,7 +197,7 @@ OWNLABS = ./benchrows ./cmd/... ./raft/lab ./raft/simlab
 each = scripts/modules $(JOBS) out/$(1) "$(MODULES)" '$(2)'
 
 .PHONY: race seeds hostile failures failures-pairs soak soak-tls fuzz fmt vet house cross staticcheck test-rdma
-.PHONY: raft-chaos hraft-suite index-oracle kv-limit
+.PHONY: raft-chaos raft-upgrade hraft-suite index-oracle kv-limit
 
 test: check-go
 	@status=0; \
@@ -311,6 +314,11 @@ fuzz: check-go
 raft-chaos: check-go
 	cd raft-example && $(GO) test $(GOTEST) ./raft-kv -count=1 -v -timeout 0 -run '^TestChaos$$' \
 		-chaos.for $(CHAOSTIME) -chaos.seed $(CHAOSSEED)
+
+# It builds the older program from the history of this repository, and is left out without that.
+raft-upgrade: check-go
+	cd raft-example && $(GO) test $(GOTEST) ./raft-kv -count=1 -v -timeout 0 -run '^TestUpgrade$$' \
+		-upgrade.for $(UPGRADETIME)
 
 hraft-suite: check-go
 	GO="$(GO)" KINDS="$(KINDS)" scripts/hraft-suite/run $(SUITEFLAGS)

@@ -108,6 +108,16 @@
 // be asked for again when its answer was lost: a change that is so already goes through the log
 // once more, changes nothing, and the answer says so.
 //
+// # Versions
+//
+// Programs know a range of formats and write that of the cluster's version: of entries, snapshots
+// and folders. So members go from one program to another and back, one at a time, while the cluster
+// serves. When all members say that they know more, an operator raises the version by an entry of
+// the log (raft-kv upgrade). Before that entry is written the folder's header has its format, so
+// that an older program refuses the folder; from then on a member sends nothing to one that does
+// not know the format, and takes nothing from it. Version 0 is what programs of commit 4085675
+// write, which say nothing of formats.
+//
 // # Log identity
 //
 // A log has a random identity, made with it. Every message carries its sender's,

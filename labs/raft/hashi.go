@@ -136,7 +136,11 @@ func (m *hashiMember) call(_ context.Context, b []byte) ([]byte, error) {
 func (m *hashiMember) Apply(l *raft.Log) any {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	return *m.kv.Apply(l.Index, l.Data)
+	a := *m.kv.Apply(l.Index, l.Data)
+	if a.Status == kv.Malformed || a.Status == kv.TooLarge { // its state would differ from the others'
+		panic(kv.NewEntryError(l.Index, l.Data))
+	}
+	return a
 }
 
 // Snapshot implements raft.FSM. None is made in so short a time.

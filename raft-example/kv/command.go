@@ -17,7 +17,8 @@ const (
 type Op uint8
 
 // The operations. Open makes a session; Get is no entry of the log. Clock comes from the
-// leader only: Seq milliseconds have passed since the last one.
+// leader only: Seq milliseconds have passed since the last one. So does Raise: the cluster's
+// version is Format from there on, or stays what it is if that is more.
 const (
 	Open Op = 1 + iota
 	Get
@@ -25,6 +26,7 @@ const (
 	Delete
 	CAS
 	Clock
+	Raise
 	numOps
 )
 
@@ -33,7 +35,7 @@ func (o Op) String() string {
 	if o == 0 || o >= numOps {
 		return fmt.Sprintf("op(%d)", uint8(o))
 	}
-	return [...]string{"open", "get", "put", "delete", "cas", "clock"}[o-1]
+	return [...]string{"open", "get", "put", "delete", "cas", "clock", "raise"}[o-1]
 }
 
 // Status is the outcome of a request.
@@ -126,12 +128,13 @@ func (v *Value) Bytes() []byte { return v.b[:v.n] }
 func (k Key) String() string   { return string(k.b[:k.n]) }
 func (v Value) String() string { return string(v.b[:v.n]) }
 
-// Command is a request.
+// Command is a request, or what a leader adds to the log.
 type Command struct {
 	Op     Op
 	Absent bool // CAS: the key shall not exist
 	// Anywhere: a Get that any replica may serve, not only the leader. It is linearizable, too.
 	Anywhere bool
+	Format   uint8 // Raise: from 1 on; else 0
 	Cluster  uint64
 	Session  uint64 // the number that Open gave
 	Seq      uint64 // of the write in its session, from 1
@@ -162,7 +165,7 @@ func (c *Command) Append(b []byte) []byte {
 	if c.Anywhere {
 		flags |= flagAnywhere
 	}
-	b = append(b, byte(c.Op), flags, c.Key.n, c.Value.n, c.Old.n, 0, 0, 0)
+	b = append(b, byte(c.Op), flags, c.Key.n, c.Value.n, c.Old.n, c.Format, 0, 0)
 	b = binary.LittleEndian.AppendUint64(b, c.Cluster)
 	b = binary.LittleEndian.AppendUint64(b, c.Session)
 	b = binary.LittleEndian.AppendUint64(b, c.Seq)
@@ -214,9 +217,9 @@ func (c *Command) parse(b []byte) error {
 	}
 	c.Op, c.Absent, c.Anywhere = Op(b[0]), b[1]&flagAbsent != 0, b[1]&flagAnywhere != 0
 	c.Cluster, c.Session = binary.LittleEndian.Uint64(b[8:]), binary.LittleEndian.Uint64(b[16:])
-	c.Seq = binary.LittleEndian.Uint64(b[24:])
-	if b[1] > flagAbsent|flagAnywhere || c.Anywhere && c.Op != Get || b[5]|b[6]|b[7] != 0 ||
-		len(b) != cmdHeader+k+v+o || !c.shape(k, v, o) {
+	c.Seq, c.Format = binary.LittleEndian.Uint64(b[24:]), b[5]
+	if b[1] > flagAbsent|flagAnywhere || c.Anywhere && c.Op != Get || c.Format > Format ||
+		b[6]|b[7] != 0 || len(b) != cmdHeader+k+v+o || !c.shape(k, v, o) {
 		return ErrMalformed
 	}
 	c.Key.n = uint8(copy(c.Key.b[:], b[cmdHeader:cmdHeader+k]))
@@ -228,7 +231,12 @@ func (c *Command) parse(b []byte) error {
 // shape reports whether the operation has what it needs and nothing else.
 func (c *Command) shape(k, v, o int) bool {
 	write := c.Session != 0 && c.Seq != 0 && k > 0
+	if (c.Op == Raise) != (c.Format > 0) {
+		return false
+	}
 	switch c.Op {
+	case Raise:
+		return k+v+o == 0 && !c.Absent && c.Session == 0 && c.Seq == 0
 	case Open:
 		return k+v+o == 0 && !c.Absent
 	case Clock:
@@ -248,8 +256,8 @@ func (c *Command) shape(k, v, o int) bool {
 // Answer is the outcome of a request.
 type Answer struct {
 	Status Status
-	Found  bool   // Value is that of the key; it may be empty
-	Number uint64 // Open: the session; NotLeader: the leader's id
+	Found  bool   // Value is that of the key, and may be empty; Raise: it was so already
+	Number uint64 // Open: the session; NotLeader: the leader's id; Raise: the version
 	Value  Value
 }
 

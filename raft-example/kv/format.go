@@ -2,10 +2,22 @@ package kv
 
 import "fmt"
 
-// Format is the newest format of entries that this package reads and writes; it reads all from 0
-// on. Format 0 is that of commit 4085675, before programs said theirs. An entry of a later format
-// has its number in byte 5 of its first command, where format 0 has zero.
-const Format = 0
+// Format is the newest format of entries and snapshots that this package reads and writes; it reads
+// all from 0 on. Format 0 is that of commit 4085675, before programs said theirs. An entry of a
+// later format has its number in byte 5 of its first command, where format 0 has zero. Format 1 has
+// Raise, and the version in snapshots.
+//
+// Nothing of a later format than the cluster's version is written, but the Raise that makes it the
+// version: see Store.Version.
+const Format = 1
+
+// EntryFormat returns the format of an entry with these bytes, whatever they are.
+func EntryFormat(data []byte) uint8 {
+	if len(data) < cmdHeader {
+		return 0
+	}
+	return data[5]
+}
 
 // EntryError means that an entry of the log is not of a format that this program knows. Nothing of
 // it may be left out: the replica must stop, or its state would not be that of the others.
@@ -22,7 +34,7 @@ type EntryError struct {
 func NewEntryError(index uint64, data []byte) *EntryError {
 	e := &EntryError{Index: index, Size: len(data), Err: ErrMalformed}
 	if len(data) >= cmdHeader {
-		e.Op, e.Format = Op(data[0]), data[5]
+		e.Op, e.Format = Op(data[0]), EntryFormat(data)
 	}
 	if _, err := ParseCommand(data); err != nil {
 		e.Err = err

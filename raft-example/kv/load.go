@@ -16,7 +16,7 @@ type Loader struct {
 	keys     uint64 // to come
 	total    uint64 // keys
 	want     uint32
-	version  uint32
+	form     uint32
 	size     int // sessions of the whole snapshot
 }
 
@@ -25,18 +25,11 @@ func NewLoader(b []byte) (*Loader, error) {
 	if len(b) < snapHeader+4 || binary.LittleEndian.Uint32(b) != snapMagic {
 		return nil, ErrSnapshot
 	}
-	l := &Loader{store: NewStore(), body: b[:len(b)-4], version: binary.LittleEndian.Uint32(b[4:])}
+	l := &Loader{store: NewStore(), body: b[:len(b)-4], form: binary.LittleEndian.Uint32(b[4:])}
 	l.want = binary.LittleEndian.Uint32(b[len(l.body):])
 	l.sessions, l.keys = binary.LittleEndian.Uint64(b[8:]), binary.LittleEndian.Uint64(b[16:])
 	l.rest = l.body[snapHeader:]
-	switch l.version {
-	case 1: // without times
-	case snapVersion:
-		if len(l.rest) < 8 {
-			return nil, ErrSnapshot
-		}
-		l.store.sessions.now, l.rest = binary.LittleEndian.Uint64(l.rest), l.rest[8:]
-	default:
+	if !l.head() {
 		return nil, ErrSnapshot
 	}
 	if l.sessions > MaxSessions || l.keys > uint64(len(l.rest)/2) {
@@ -44,6 +37,28 @@ func NewLoader(b []byte) (*Loader, error) {
 	}
 	l.total, l.size = l.keys, int(l.sessions)
 	return l, nil
+}
+
+// head reads what a form has before the sessions.
+func (l *Loader) head() bool {
+	switch {
+	case l.form == 0 || l.form > snapRaised:
+		return false
+	case l.form < snapTimes:
+		return true
+	case len(l.rest) < 8:
+		return false
+	}
+	l.store.sessions.now, l.rest = binary.LittleEndian.Uint64(l.rest), l.rest[8:]
+	if l.form < snapRaised {
+		return true
+	}
+	if len(l.rest) < 8 {
+		return false
+	}
+	v := binary.LittleEndian.Uint64(l.rest)
+	l.store.version, l.rest = uint8(v), l.rest[8:]
+	return v > 0 && v <= Format
 }
 
 // checkedAtOnce is how many bytes are checked in the time of one key.
@@ -103,14 +118,14 @@ func Load(b []byte) (*Store, error) {
 
 func (l *Loader) session(b []byte) (rest []byte, ok bool) {
 	head := 25
-	if l.version == 1 {
+	if l.form < snapTimes {
 		head = 17
 	}
 	if len(b) < head || len(b) < head+int(b[head-1]) {
 		return nil, false
 	}
 	n := &session{id: binary.LittleEndian.Uint64(b), seq: binary.LittleEndian.Uint64(b[8:])}
-	if l.version > 1 {
+	if l.form >= snapTimes {
 		n.last = binary.LittleEndian.Uint64(b[16:])
 	}
 	size := int(b[head-1])

@@ -18,6 +18,7 @@ func TestShapes(t *testing.T) {
 		"seq": func(c *Command) { c.Seq = 6 }, "key": func(c *Command) { c.Key = k },
 		"value": func(c *Command) { c.Value = v }, "old": func(c *Command) { c.Old = v },
 		"anywhere": func(c *Command) { c.Anywhere = true },
+		"format":   func(c *Command) { c.Format = Format },
 	}
 	write := []string{"session", "seq", "key"}
 	for op, c := range map[Op]struct{ needs, may []string }{
@@ -26,6 +27,7 @@ func TestShapes(t *testing.T) {
 		Put:    {write, []string{"value"}},
 		Delete: {write, nil},
 		CAS:    {write, []string{"value", "old", "absent"}},
+		Raise:  {[]string{"format"}, nil},
 	} {
 		full := Command{Op: op}
 		for _, f := range c.needs {
@@ -109,7 +111,7 @@ func TestNames(t *testing.T) {
 	for op := range numOps + 2 {
 		names = append(names, op.String())
 	}
-	want := "[op(0) open get put delete cas clock op(7) op(8)]"
+	want := "[op(0) open get put delete cas clock raise op(8) op(9)]"
 	if got := fmt.Sprint(names); got != want {
 		t.Errorf("%s, want %s", got, want)
 	}
@@ -225,7 +227,7 @@ func TestLoaderBounds(t *testing.T) {
 		ok bool
 	}{{set(8, MaxSessions), true}, {set(8, MaxSessions+1), false},
 		{set(16, 50), true}, {set(16, 51), false}, {set(16, 1<<63), false},
-		{set(4, 1), true}, {set(4, snapVersion), true}, {set(4, 3), false}, {set(4, 0), false},
+		{set(4, 1), true}, {set(4, snapTimes), true}, {set(4, 3), false}, {set(4, 0), false},
 		{set(0, 7), false}} {
 		if _, err := NewLoader(c.b); (err == nil) != c.ok {
 			t.Errorf("%x: %v", c.b[:snapHeader], err)

@@ -12,15 +12,19 @@ var ErrSnapshot = errors.New("kv: damaged snapshot")
 
 // A snapshot is
 //
-//	0 magic u32 · 4 version u32 · 8 sessions u64 · 16 keys u64 · 24 the log's time in ms u64
+//	0 magic u32 · 4 form u32 · 8 sessions u64 · 16 keys u64 · 24 the log's time in ms u64
+//	with form 3, the cluster's version u64
 //	sessions, without a write, then the others, the oldest first:
 //	    id u64 · seq u64 · time of the last write u64 · answer size u8 · answer
 //	keys: key size u8 · value size u8 · key · value
 //	CRC-32C of all that u32
+//
+// Form 2 is that of version 0, which form 3 never says.
 const (
-	snapMagic   = 0x53564b45 // "EKVS"
-	snapVersion = 2          // 1 had no times
-	snapHeader  = 24         // without the time
+	snapMagic  = 0x53564b45 // "EKVS"
+	snapTimes  = 2          // a form; 1 had no times
+	snapRaised = 3          // a form
+	snapHeader = 24         // without the time and what follows it
 )
 
 var castagnoli = crc32.MakeTable(crc32.Castagnoli)
@@ -40,14 +44,21 @@ type Saver struct {
 // Save begins a snapshot of the store as it is now; its bytes will follow those of head. There
 // is one at a time: an earlier one that is not finished ends. Memory: the snapshot's size.
 func (s *Store) Save(head []byte) *Saver {
-	size := len(head) + snapHeader + 8 + s.Sessions()*128 + s.keys*(2+MaxKey+MaxValue) + 4
+	size := len(head) + snapHeader + 16 + s.Sessions()*128 + s.keys*(2+MaxKey+MaxValue) + 4
 	v := &Saver{store: s, head: len(head), buf: append(make([]byte, 0, size), head...),
 		upTo: len(head)}
 	v.buf = binary.LittleEndian.AppendUint32(v.buf, snapMagic)
-	v.buf = binary.LittleEndian.AppendUint32(v.buf, snapVersion)
+	form := uint32(snapTimes)
+	if s.version > 0 {
+		form = snapRaised
+	}
+	v.buf = binary.LittleEndian.AppendUint32(v.buf, form)
 	v.buf = binary.LittleEndian.AppendUint64(v.buf, uint64(s.Sessions()))
 	v.buf = binary.LittleEndian.AppendUint64(v.buf, uint64(s.keys))
 	v.buf = binary.LittleEndian.AppendUint64(v.buf, s.sessions.now)
+	if form == snapRaised {
+		v.buf = binary.LittleEndian.AppendUint64(v.buf, uint64(s.version))
+	}
 	s.sessions.each(func(n *session) {
 		v.buf = binary.LittleEndian.AppendUint64(v.buf, n.id)
 		v.buf = binary.LittleEndian.AppendUint64(v.buf, n.seq)
@@ -103,7 +114,7 @@ func (v *Saver) before(i int) {
 	})
 }
 
-// Digest returns a text that two stores with the same keys, values and sessions share.
+// Digest returns a text that two stores with the same version, keys, values and sessions share.
 func (s *Store) Digest() string {
 	var keys, sessions uint64
 	for i := range s.shards {
@@ -115,5 +126,6 @@ func (s *Store) Digest() string {
 	s.sessions.each(func(n *session) { // in this order
 		sessions = (sessions ^ n.id ^ n.seq<<32 ^ n.last<<16) * 0x9E3779B97F4A7C15
 	})
-	return fmt.Sprintf("%d keys %016x, %d sessions %016x", s.keys, keys, s.Sessions(), sessions)
+	return fmt.Sprintf("version %d, %d keys %016x, %d sessions %016x", s.version, s.keys, keys,
+		s.Sessions(), sessions)
 }

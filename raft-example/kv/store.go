@@ -13,6 +13,7 @@ type Store struct {
 	shards   [numShards]shard
 	seed     seed
 	keys     int
+	version  uint8
 	sessions *sessions
 	saver    *Saver // the snapshot that is being written, or nil
 	brief    Answer // Apply's, where no session keeps it
@@ -30,6 +31,10 @@ func (s *Store) Grow(n int) {
 
 // Len returns the number of keys.
 func (s *Store) Len() int { return s.keys }
+
+// Version is the cluster's: the format that everything applied is of, at most. It is 0 until a
+// Raise.
+func (s *Store) Version() uint8 { return s.version }
 
 // Sessions returns the number of sessions.
 func (s *Store) Sessions() int { return len(s.sessions.byID) }
@@ -90,6 +95,11 @@ func (s *Store) Apply(index uint64, data []byte) *Answer {
 	case Clock:
 		s.sessions.tick(c.Seq)
 		return s.only(OK)
+	case Raise:
+		a := s.only(OK)
+		a.Found, s.version = s.version >= c.Format, max(s.version, c.Format)
+		a.Number = uint64(s.version)
+		return a
 	case Put, Delete, CAS:
 		return s.write(&c)
 	}

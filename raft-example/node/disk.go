@@ -28,6 +28,7 @@ func NewLogID() uint64 {
 // Large snapshots are written by another one, so that no Save waits for them.
 type Files struct {
 	dir   folder
+	form  uint32 // of jobs from now on
 	jobs  chan job
 	ended chan struct{}
 	side  sync.WaitGroup // Prepare, SavePeers, Scrub
@@ -40,6 +41,7 @@ type Files struct {
 
 // folder is a *wal.Dir, or one of a test.
 type folder interface {
+	Raise(format uint32) error
 	Save(r *wal.Record) error
 	Prepare(s *pb.Snapshot) error
 	Install(meta *pb.SnapshotMetadata, hard *pb.HardState, entries []*pb.Entry) error
@@ -54,6 +56,7 @@ type job struct {
 	record   wal.Record
 	snapshot *pb.Snapshot
 	install  bool
+	format   uint32 // of its content, at most
 	done     func(error)
 }
 
@@ -139,6 +142,9 @@ func (f *Files) post(done func(error), err error) {
 }
 
 func (f *Files) do(j *job) error {
+	if err := f.dir.Raise(j.format); err != nil {
+		return err
+	}
 	switch {
 	case j.install:
 		return f.dir.Install(j.snapshot.GetMetadata(), j.record.Hard, j.record.Entries)
@@ -154,12 +160,15 @@ func (f *Files) do(j *job) error {
 // Save implements Disk.
 func (f *Files) Save(hard *pb.HardState, entries []*pb.Entry, snapshot *pb.Snapshot,
 	done func(error)) {
-	j := job{record: wal.Record{Hard: hard, Entries: entries}, done: done}
+	j := job{record: wal.Record{Hard: hard, Entries: entries}, format: f.form, done: done}
 	if !raft.IsEmptySnap(snapshot) {
 		j.snapshot = snapshot
 	}
 	f.jobs <- j
 }
+
+// Raise implements Disk.
+func (f *Files) Raise(format uint8) { f.form = uint32(format) }
 
 // Prepare implements Disk.
 func (f *Files) Prepare(s *pb.Snapshot, done func(error)) {
@@ -169,7 +178,7 @@ func (f *Files) Prepare(s *pb.Snapshot, done func(error)) {
 // Compact implements Disk.
 func (f *Files) Compact(s *pb.Snapshot, hard *pb.HardState, entries []*pb.Entry, done func(error)) {
 	f.jobs <- job{record: wal.Record{Hard: hard, Entries: entries}, snapshot: s,
-		install: true, done: done}
+		install: true, format: f.form, done: done}
 }
 
 // SavePeers implements Disk.

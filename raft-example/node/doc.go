@@ -44,6 +44,10 @@
 // that does not go with this one is refused by name on both sides, told once in the log and shown
 // in the status; nothing of it counts. One that says nothing, of commit 4085675, is of format 0.
 //
+// The formats that a member says begin with the newest that its log has had: see "Versions" in
+// package raftexample. An upgrade asks all members, those without a vote, too, for their Hello
+// first.
+//
 // Requests of TypeRaft, TypeSnap and TypeHello, and their answers, begin with a header of 40 bytes:
 //
 //	0 verdict u64 · 8 cluster · 16 from · 24 to · 32 the sender's log identity

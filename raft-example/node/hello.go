@@ -48,7 +48,7 @@ const (
 )
 
 func (n *Node) hello() Hello {
-	return Hello{n.cfg.Formats, n.rep.TickTime(), n.cfg.Lease, RoleMember}
+	return Hello{Formats{n.needs(), n.cfg.Formats.Max}, n.rep.TickTime(), n.cfg.Lease, RoleMember}
 }
 
 func (h *Hello) append(b []byte) []byte {
@@ -99,23 +99,28 @@ func verdictOf(err error) uint64 {
 
 // greet says hello in a session that this side has dialled.
 func (p *peer) greet() {
-	n, s := p.n, p.sess
-	if p.greeting || s == nil {
-		return
+	if !p.greeting && p.sess != nil && !p.n.cfg.Silent {
+		p.greeting = p.hail(p.greeted)
 	}
+}
+
+// hail sends a Hello in the session that this side has dialled.
+func (p *peer) hail(done erpc.Continuation) bool {
+	n := p.n
 	req, err := n.rpc.Alloc(helloSize)
 	if err != nil {
-		return
+		return false
 	}
 	h := n.hello()
-	h.append(n.appendHeader(req.Data()[:0], taken|saysHello, p.id))
-	_, err = n.rpc.EnqueueRequest(s, erpc.Request{Type: TypeHello, Req: req,
-		Timeout: 2 * n.cfg.ElectionTimeout(), Done: p.greeted})
+	h.append(n.appendHeader(req.Data()[:0], n.announce(), p.id))
+	_, err = n.rpc.EnqueueRequest(p.sess, erpc.Request{Type: TypeHello, Req: req,
+		Timeout: 2 * n.cfg.ElectionTimeout(), Done: done})
 	if err != nil {
 		req.Free()
-		return
+		return false
 	}
-	p.greeting, n.moved = true, true
+	n.moved = true
+	return true
 }
 
 // greeted takes the answer: the other's Hello, or a refusal, or none of a program of format 0.
@@ -176,17 +181,30 @@ func (n *Node) onHello(req erpc.ReqHandle) {
 // mute reports whether nothing is to be sent to a peer in a session: it would not count, or could
 // not be read.
 func (p *peer) mute(s *erpc.Session) bool {
-	return p.other != nil || p.n.cfg.Formats.Min > 0 && p.met != s
+	if p.met != s && (p.other != nil || p.n.needs() > 0) {
+		p.greet() // again, if that was lost
+		return true
+	}
+	return p.other != nil
+}
+
+// announce is the verdict that stands in requests.
+func (n *Node) announce() uint64 {
+	if n.cfg.Silent {
+		return taken
+	}
+	return taken | saysHello
 }
 
 // heard says why a request of a peer does not count, going by its Hello.
 func (n *Node) heard(p *peer, s *erpc.Session, announced bool) (verdict uint64) {
 	switch {
+	case n.cfg.Silent:
 	case announced && p.said != s:
 		return unsaid
 	case announced && p.other != nil:
 		return verdictOf(p.other)
-	case !announced && n.cfg.Formats.Min > 0:
+	case !announced && n.needs() > 0:
 		return otherFormat
 	}
 	return taken
@@ -195,7 +213,8 @@ func (n *Node) heard(p *peer, s *erpc.Session, announced bool) (verdict uint64) 
 // Companion is another member, as this one has heard of it.
 type Companion struct {
 	ID      uint64  `json:"id"`
-	Said    bool    `json:"said"` // it has said hello; else it is of format 0, or was not met yet
+	Met     bool    `json:"met"`  // it was spoken to; all else is known then
+	Said    bool    `json:"said"` // it has said hello; else it is of format 0
 	Formats Formats `json:"formats"`
 	Tick    float64 `json:"tick_ms"`
 	Lease   float64 `json:"lease_ms"`
@@ -210,7 +229,7 @@ func (n *Node) companions() (list []Companion) {
 		}
 		c := Companion{ID: id}
 		if p := n.peers[id]; p != nil && p.says != nil {
-			if c.Said = p.announces; c.Said {
+			if c.Met, c.Said = true, p.announces; c.Said {
 				c.Formats = p.says.Formats
 				c.Tick, c.Lease = p.says.Tick.Seconds()*1e3, p.says.Lease.Seconds()*1e3
 			}

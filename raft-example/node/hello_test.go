@@ -1,6 +1,7 @@
 package node_test
 
 import (
+	"context"
 	"encoding/json"
 	"fmt"
 	"slices"
@@ -83,7 +84,8 @@ func helloStatus(t *testing.T, c *client.Blocking, addr string) (s statusOf) {
 // awaitStatus waits until a replica's status is as it should be.
 func awaitStatus(t *testing.T, c *client.Blocking, addr string, is func(statusOf) bool) {
 	t.Helper()
-	ctx := testContext(t)
+	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+	defer cancel()
 	for {
 		s := helloStatus(t, c, addr)
 		if is(s) {

@@ -48,6 +48,9 @@ type Config struct {
 	// Formats are those of messages and entries that this member says it knows. Default: those of
 	// package kv; tests pass for later versions.
 	Formats Formats
+	// Silent makes the node say no hello and heed none, as a program of commit 4085675 does, for
+	// tests.
+	Silent bool
 	// Start is the state that the replica begins with.
 	Start replica.Start
 	// Disk makes the log durable; nil: in memory only.
@@ -85,6 +88,9 @@ const (
 
 // Disk makes records durable, in order. Done is called in the Rpc's thread, later.
 type Disk interface {
+	// Raise tells the format of what follows. Nothing of it is written before a program that does not
+	// know the format would refuse the disk.
+	Raise(format uint8)
 	Save(hard *pb.HardState, entries []*pb.Entry, snapshot *pb.Snapshot, done func(error))
 	// Prepare writes a snapshot while Saves go on; Compact puts it in its place.
 	Prepare(s *pb.Snapshot, done func(error))
@@ -105,6 +111,10 @@ type Node struct {
 	peers  map[uint64]*peer
 	known  identities
 	guests guests
+	saved  uint8 // the format that the disk was told
+	wants  uint8 // the format that peers must know, as of the last flush
+
+	polling bool // see upgrade
 
 	refusals [len(verdicts)]monotime.Time // until when each reason is not told again
 	touched  []*peer                      // with something to send or to answer
@@ -324,6 +334,10 @@ func (n *Node) Durable() bool { return n.cfg.Disk != nil }
 
 // Save implements replica.Host.
 func (n *Node) Save(hard *pb.HardState, entries []*pb.Entry, snapshot *pb.Snapshot) {
+	if f := n.rep.Format(); f != n.saved {
+		n.cfg.Disk.Raise(f)
+		n.saved = f
+	}
 	n.cfg.Disk.Save(hard, entries, snapshot, func(err error) {
 		n.rep.Saved(err)
 		n.work()

@@ -15,6 +15,7 @@ import (
 // slowDisk only tells how slow it is.
 type slowDisk struct{ pace }
 
+func (*slowDisk) Raise(uint8)                                                   {}
 func (*slowDisk) Save(*pb.HardState, []*pb.Entry, *pb.Snapshot, func(error))    {}
 func (*slowDisk) Prepare(*pb.Snapshot, func(error))                             {}
 func (*slowDisk) Compact(*pb.Snapshot, *pb.HardState, []*pb.Entry, func(error)) {}

@@ -230,6 +230,7 @@ const maxOpen = 4
 // one, else in a request. While something is being saved, requests stay open for a while: the
 // answer to their messages may come soon.
 func (n *Node) flush() {
+	n.follow()
 	keep := n.touched[:0]
 	for _, p := range n.touched {
 		if len(p.buf) > 0 {
@@ -331,7 +332,7 @@ func (p *peer) request() {
 		n.rep.Unreachable(p.id)
 		return
 	}
-	n.appendHeader(req.Data()[:0], taken|saysHello, p.id)
+	n.appendHeader(req.Data()[:0], n.announce(), p.id)
 	copy(req.Data()[headerSize:], p.buf)
 	_, err = n.rpc.EnqueueRequest(s, erpc.Request{Type: TypeRaft, Req: req, Done: p.done,
 		Timeout: 2 * n.cfg.ElectionTimeout()})
@@ -360,9 +361,7 @@ func (p *peer) onDone(c erpc.Completion) {
 	} else {
 		p.refused(c.Session, c.Resp.Data())
 	}
-	if len(c.Resp.Data()) >= headerSize && binary.LittleEndian.Uint64(c.Resp.Data()) == unsaid {
-		p.greet()
-	}
+	p.heed(c.Resp.Data())
 	c.Resp.Free()
 	if verdict == foreignLog {
 		p.reject()
@@ -394,6 +393,17 @@ func (p *peer) reject() {
 	}
 }
 
+// heed says hello again where the peer asks for it, or needs another format than it said.
+func (p *peer) heed(answer []byte) {
+	if len(answer) < headerSize {
+		return
+	}
+	switch binary.LittleEndian.Uint64(answer) {
+	case unsaid, otherFormat:
+		p.greet()
+	}
+}
+
 // refused takes a member's refusal, an answer in a session that this side has dialled. Only one of
 // them means that this replica must not go on.
 func (p *peer) refused(s *erpc.Session, b []byte) {
@@ -422,7 +432,7 @@ func (n *Node) ask(id uint64) {
 		return
 	}
 	n.moved = true
-	n.appendHeader(req.Data()[:0], taken|saysHello, id)
+	n.appendHeader(req.Data()[:0], n.announce(), id)
 	_, err = n.rpc.EnqueueRequest(s, erpc.Request{Type: TypeRaft, Req: req,
 		Timeout: n.cfg.ElectionTimeout(),
 		Done:    func(c erpc.Completion) { p.asked = false; p.done(c) }})

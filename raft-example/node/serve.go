@@ -25,7 +25,7 @@ func (n *Node) onKV(req erpc.ReqHandle) {
 		n.answer(req, &kv.Answer{Status: kv.WrongCluster})
 		return
 	}
-	if c.Op == kv.Clock { // the leader's own
+	if c.Op == kv.Clock || c.Op == kv.Raise { // the leader's own
 		n.answer(req, &kv.Answer{Status: kv.Malformed})
 		return
 	}
@@ -73,8 +73,10 @@ func (n *Node) onStatus(req erpc.ReqHandle) {
 		SyncP99  float64     `json:"sync_p99_ms,omitempty"`
 		Writing  float64     `json:"writing_ms,omitempty"` // how long the write under way has taken
 		Trust    string      `json:"trust"`
+		Formats  Formats     `json:"formats"` // that it knows
 		Peers    []Companion `json:"peers"`
-	}{n.cfg.Cluster, s, ms(took), ms(p99), ms(n.rep.WriteFor()), n.cfg.Trust.String(), n.companions()})
+	}{n.cfg.Cluster, s, ms(took), ms(p99), ms(n.rep.WriteFor()), n.Trust(), n.cfg.Formats,
+		n.companions()})
 	if err != nil {
 		_ = req.RespondError(err)
 		return
@@ -94,6 +96,9 @@ type Admin struct {
 	Transfer bool           `json:"transfer,omitempty"` // make ID the leader
 	// Members are changed at once, by joint consensus, instead of Change, ID and Addr.
 	Members []replica.Member `json:"members,omitempty"`
+	// Upgrade makes Version the cluster's instead, 0 for the newest that the leader's program knows.
+	Upgrade bool  `json:"upgrade,omitempty"`
+	Version uint8 `json:"version,omitempty"`
 }
 
 func (n *Node) onAdmin(req erpc.ReqHandle) {
@@ -110,29 +115,36 @@ func (n *Node) onAdmin(req erpc.ReqHandle) {
 		n.answer(req, &kv.Answer{Status: kv.OK})
 		n.work()
 		return
+	case a.Upgrade:
+		n.upgrade(req, a.Version)
+		return
 	}
 	tag := n.waiting.put(req, 0)
-	var err error
 	if len(a.Members) > 0 {
-		err = n.rep.Reconfigure(a.Members, tag)
+		n.proposed(tag, n.rep.Reconfigure(a.Members, tag))
 	} else {
-		err = n.rep.Change(a.Change, a.ID, a.Addr, tag)
+		n.proposed(tag, n.rep.Change(a.Change, a.ID, a.Addr, tag))
 	}
+}
+
+// proposed answers the request of a change that was not taken.
+func (n *Node) proposed(tag uint64, err error) {
 	if err == nil {
 		n.work()
 		return
 	}
-	n.waiting.take(tag)
+	q, _ := n.waiting.take(tag)
 	answer := n.rep.Elsewhere()
 	if !errors.Is(err, replica.ErrLeader) {
 		answer = kv.Answer{Status: kv.Malformed, Value: reason(err)}
 	}
-	n.answer(req, &answer)
+	n.answer(q.req, &answer)
 }
 
 // reason is the reason why a bad change is refused, cut to the room that an answer has.
 func reason(err error) kv.Value {
 	text := strings.TrimPrefix(err.Error(), replica.ErrMember.Error()+": ")
+	text = strings.TrimPrefix(text, ErrUpgrade.Error()+": ")
 	v, _ := kv.MakeValue(text[:min(len(text), kv.MaxValue)])
 	return v
 }

@@ -91,7 +91,7 @@ func (p *peer) piece(t *transfer, size int, head []byte) bool {
 	if err != nil {
 		return false
 	}
-	b := n.appendHeader(req.Data()[:0], taken|saysHello, p.id)
+	b := n.appendHeader(req.Data()[:0], n.announce(), p.id)
 	b = binary.LittleEndian.AppendUint64(b, t.id)
 	b = binary.LittleEndian.AppendUint64(b, uint64(len(t.data)))
 	b = binary.LittleEndian.AppendUint64(b, uint64(t.next))
@@ -119,9 +119,7 @@ func (p *peer) pieceDone(t *transfer, c erpc.Completion) {
 		if verdict == taken {
 			verdict = binary.LittleEndian.Uint64(c.Resp.Data())
 		}
-		if len(c.Resp.Data()) >= headerSize && binary.LittleEndian.Uint64(c.Resp.Data()) == unsaid {
-			p.greet()
-		}
+		p.heed(c.Resp.Data())
 		c.Resp.Free()
 	}
 	if verdict != taken {

@@ -33,6 +33,15 @@ func (t *Trust) String() string {
 	return "by their addresses: that stops mistakes, not attackers"
 }
 
+// Trust says by what this node knows members now.
+func (n *Node) Trust() string {
+	t := &n.cfg.Trust
+	if t.ByRole() || t.Anywhere || !n.rep.Memberless() {
+		return t.String()
+	}
+	return t.String() + "; this replica knows no member yet, and hears anybody until it is added"
+}
+
 // ByRole reports whether peers have a role of their own, which clients do not.
 func (t *Trust) ByRole() bool { return len(t.Certificates) > 0 || t.Key != nil }
 

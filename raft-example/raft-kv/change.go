@@ -19,8 +19,9 @@ import (
 const changePause = 20 * time.Millisecond
 
 // change asks one server after the other, until the leader has done it. Already says that all of it
-// was so before any attempt of this call. Errors: replica.ErrMember, kv.ErrWrongCluster,
-// client.ErrDeadline, and client.ErrUnknown with it if an attempt had no answer.
+// was so before any attempt of this call. Errors: replica.ErrMember, of an upgrade node.ErrUpgrade,
+// kv.ErrWrongCluster, client.ErrDeadline, and client.ErrUnknown with it if an attempt had no
+// answer.
 func change(ctx context.Context, b *client.Blocking, servers []string, a node.Admin) (
 	already bool, err error,
 ) {
@@ -28,7 +29,10 @@ func change(ctx context.Context, b *client.Blocking, servers []string, a node.Ad
 	if err != nil {
 		return false, err
 	}
-	unknown := false
+	unknown, refused := false, replica.ErrMember
+	if a.Upgrade {
+		refused = node.ErrUpgrade
+	}
 	for i := 0; ; i++ {
 		short, cancel := context.WithTimeout(ctx, time.Second)
 		got, err := b.Call(short, servers[i%len(servers)], node.TypeAdmin, body)
@@ -45,9 +49,9 @@ func change(ctx context.Context, b *client.Blocking, servers []string, a node.Ad
 		case answer.Status == kv.OK:
 			return answer.Found && !unknown, nil
 		case answer.Status == kv.Malformed && answer.Value.Len() > 0:
-			return false, fmt.Errorf("%w: %s", replica.ErrMember, answer.Value)
+			return false, fmt.Errorf("%w: %s", refused, answer.Value)
 		case answer.Status == kv.Malformed:
-			return false, replica.ErrMember
+			return false, refused
 		case answer.Status == kv.WrongCluster:
 			return false, kv.ErrWrongCluster
 		case answer.Status == kv.Retry:

@@ -1,7 +1,7 @@
 // Command raft-kv runs and uses a replicated key-value store: see raft-kv --help.
 //
 //	raft-kv cluster                        three replicas, each a process, on loopback
-//	raft-kv put KEY VALUE, get, delete, cas, status, member
+//	raft-kv put KEY VALUE, get, delete, cas, status, member, upgrade
 //	raft-kv demo                           three replicas, the leader is killed under load
 //	raft-kv server                         one replica
 //

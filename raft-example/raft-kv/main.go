@@ -17,6 +17,7 @@ type command struct {
 	Status  statusCmd  `cmd:"" help:"What each replica knows of itself and the cluster."`
 	Member  memberCmd  `cmd:"" help:"Add or remove a replica, or hand over leadership."`
 	Members membersCmd `cmd:"" help:"Change any members at once."`
+	Upgrade upgradeCmd `cmd:"" help:"Raise the cluster's version, once all replicas run a newer program."`
 	Bench   cli.Moved  `cmd:"" hidden:"" passthrough:"" help:"raft-bench put"`
 	Sim     cli.Moved  `cmd:"" hidden:"" passthrough:"" help:"raft-bench sim"`
 	Demo    demoCmd    `cmd:"" help:"Three replicas; the leader is killed under load; nothing acknowledged is lost."`

@@ -153,6 +153,7 @@ type report struct {
 	SyncTime float64          `json:"sync_ms,omitempty"`     // of a typical write to its disk
 	SyncP99  float64          `json:"sync_p99_ms,omitempty"` // one in a hundred takes longer
 	Writing  float64          `json:"writing_ms,omitempty"`  // so far, the write under way
+	Formats  *node.Formats    `json:"formats,omitempty"`     // that it knows; nil: 0 alone
 	Peers    []node.Companion `json:"peers,omitempty"`
 }
 
@@ -179,15 +180,16 @@ func (c *statusCmd) Run(e *cli.Env) error {
 func statusText(list []report) string {
 	var text strings.Builder
 	w := tabwriter.NewWriter(&text, 0, 0, 2, ' ', 0)
-	fmt.Fprintln(w, "replica\taddress\tstate\tterm\tleader\tapplied\tlog\tkeys\tdurable\tmembers")
+	fmt.Fprintln(w, "replica\taddress\tstate\tterm\tleader\tapplied\tlog\tkeys\tdurable\tversion"+
+		"\tmembers")
 	for _, s := range list {
 		if s.ID == 0 {
 			fmt.Fprintf(w, "?\t%s\t%s\n", s.Addr, s.Err)
 			continue
 		}
-		fmt.Fprintf(w, "%d\t%s\t%s\t%d\t%d\t%d\t%d to %d\t%d\t%v\t%s\n", s.ID, s.Addr,
+		fmt.Fprintf(w, "%d\t%s\t%s\t%d\t%d\t%d\t%d to %d\t%d\t%v\t%s\t%s\n", s.ID, s.Addr,
 			strings.TrimPrefix(s.State, "State"), s.Term, s.Leader,
-			s.Applied, s.First, s.Last, s.Keys, s.Durable, memberText(s.Members))
+			s.Applied, s.First, s.Last, s.Keys, s.Durable, versionText(&s), memberText(s.Members))
 	}
 	_ = w.Flush() // a Builder takes all
 	said := map[string]bool{"": true}
@@ -212,6 +214,14 @@ func statusText(list []report) string {
 		}
 	}
 	return cli.Visible(text.String())
+}
+
+// versionText is the cluster's version, as a replica has it, and those that its program knows.
+func versionText(s *report) string {
+	if s.Formats == nil {
+		return "0 of 0"
+	}
+	return fmt.Sprintf("%d of %d to %d", s.Version, s.Formats.Min, s.Formats.Max)
 }
 
 func memberText(m map[uint64]string) string {

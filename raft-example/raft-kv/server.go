@@ -151,7 +151,7 @@ func (c *serverCmd) Run(e *cli.Env) (err error) {
 		}
 	}
 	if !cfg.Trust.ByRole() {
-		cfg.Logger.Warn("members are known "+cfg.Trust.String(), "replica", c.ID)
+		cfg.Logger.Warn("members are known "+n.Trust(), "replica", c.ID)
 	}
 	if err := e.Print(c.JSON, ready{true, c.ID, r.LocalAddr().String()},
 		"replica %d of cluster %d serves on %v", c.ID, c.netFlags.Cluster, r.LocalAddr()); err != nil {

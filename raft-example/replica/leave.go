@@ -3,6 +3,7 @@ package replica
 import (
 	"slices"
 
+	"github.com/userspace-rpc/erpc/raft-example/kv"
 	"go.etcd.io/raft/v3"
 	pb "go.etcd.io/raft/v3/raftpb"
 	"google.golang.org/protobuf/proto"
@@ -58,10 +59,11 @@ func (r *Replica) handOver() bool {
 	return true
 }
 
-// change is where the log has changes of membership.
+// change is where the log has changes of membership, and of the version.
 type change struct {
 	at, term uint64 // the last one that is applied, or a snapshot behind it
 	seen     uint64 // index of the last one that the log has had
+	format   uint8  // the newest of all entries and snapshots that the log has had
 }
 
 // note looks for changes among entries that come to the log.
@@ -69,6 +71,8 @@ func (c *change) note(entries []*pb.Entry) {
 	for _, e := range entries {
 		if e.GetType() != pb.EntryNormal {
 			c.seen = max(c.seen, e.GetIndex())
+		} else {
+			c.format = max(c.format, kv.EntryFormat(e.Data))
 		}
 	}
 }

@@ -19,6 +19,7 @@ var (
 	ErrMember = errors.New("replica: bad membership change")
 	ErrLeader = errors.New("replica: not the leader")
 	ErrConfig = errors.New("replica: bad config")
+	ErrFormat = errors.New("replica: no version that this program knows")
 )
 
 // Config configures a Replica. Zero fields mean defaults.

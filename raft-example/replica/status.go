@@ -20,6 +20,7 @@ type Status struct {
 	First    uint64            `json:"first"` // index of the first entry that is kept
 	Last     uint64            `json:"last"`
 	Applied  uint64            `json:"applied"`
+	Version  uint8             `json:"version"` // the cluster's, see kv.Format
 	Keys     int               `json:"keys"`
 	Sessions int               `json:"sessions"`
 	Elected  uint64            `json:"elected"` // elections that it won
@@ -43,8 +44,8 @@ type Reads struct {
 func (r *Replica) Status() Status {
 	first, _ := r.log.FirstIndex()
 	s := Status{ID: r.cfg.ID, Leader: r.leader, State: r.state.String(), Term: r.term, First: first,
-		Last: r.lastIndex(), Applied: r.applied, Keys: r.store.Len(), Sessions: r.store.Sessions(),
-		Elected: r.elected, Durable: r.durable,
+		Last: r.lastIndex(), Applied: r.applied, Version: r.store.Version(), Keys: r.store.Len(),
+		Sessions: r.store.Sessions(), Elected: r.elected, Durable: r.durable,
 		Members: maps.Clone(r.members), Learners: r.log.conf.GetLearners(), Reads: r.served,
 		Outgoing: r.log.conf.GetVotersOutgoing()}
 	if r.err != nil {
@@ -76,6 +77,25 @@ func (r *Replica) IsAddress(addr string) bool {
 		}
 	}
 	return false
+}
+
+// Format is the newest format of what the log has had, also of what is not committed: from the
+// first entry of a format on, only who knows it may be sent entries or a folder's content. It never
+// falls.
+func (r *Replica) Format() uint8 { return r.change.format }
+
+// Raise proposes to make a format the cluster's version; like Propose. The answer says Found if it
+// is the version, or less, already. The caller knows that all members know the format. Errors:
+// ErrFormat, ErrLeader.
+func (r *Replica) Raise(to uint8, tag uint64) error {
+	if !r.Leads() {
+		return ErrLeader
+	}
+	if to == 0 || to > kv.Format {
+		return fmt.Errorf("%w: %d, want 1 to %d", ErrFormat, to, kv.Format)
+	}
+	c := kv.Command{Op: kv.Raise, Format: to, Cluster: r.cfg.Cluster}
+	return r.proposeChange(pb.EntryNormal, c.Append(nil), proposal{tag: tag})
 }
 
 // Store returns the state machine, to be read only.

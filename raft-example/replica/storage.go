@@ -101,6 +101,7 @@ func (r *Replica) restore(k *loading) error {
 	r.log.conf, r.log.snap, r.log.making = s.GetMetadata().GetConfState(), nil, nil
 	r.log.preparing, r.log.prepared = nil, nil
 	r.change.at, r.change.term = r.applied, s.GetMetadata().GetTerm()
+	r.change.format = max(r.change.format, r.store.Version())
 	return nil
 }
 

@@ -72,6 +72,7 @@ type server struct {
 	gone    bool // removed for good
 	paused  bool
 	leaves  bool        // its process was asked to end
+	old     bool        // it acts as a program of commit 4085675
 	ends    func(error) // takes an end that a test expects
 }
 
@@ -130,7 +131,7 @@ func (s *server) start() {
 	}
 	cfg := node.Config{Config: replica.Config{Cluster: testCluster, ID: s.id, Tick: c.tick,
 		KeepEntries: c.keep, SnapshotEvery: c.every, Lease: c.lease, Incarnation: c.r.Uint64() | 1},
-		Log: s.log, Gather: c.gather, Start: s.boot,
+		Log: s.log, Gather: c.gather, Start: s.boot, Silent: s.old,
 		Clock: func() sim.Time { return c.net.Now().Add(s.skew) }}
 	if c.durable {
 		if s.disk == nil {
@@ -144,7 +145,7 @@ func (s *server) start() {
 		c.t.Fatal(err)
 	}
 	if s.nexus, err = erpc.NewNexus(*ec); err == nil {
-		err = s.n.Register(s.nexus)
+		err = s.n.Register(registrar{s.nexus, s.old})
 	}
 	if err == nil {
 		s.rpc, err = s.nexus.NewRpc(ep)

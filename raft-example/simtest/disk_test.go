@@ -3,6 +3,7 @@ package simtest
 import (
 	"time"
 
+	"github.com/userspace-rpc/erpc/raft-example/kv"
 	"github.com/userspace-rpc/erpc/raft-example/replica"
 	"github.com/userspace-rpc/erpc/raft-example/wal"
 	"github.com/userspace-rpc/erpc/transport/sim"
@@ -112,6 +113,16 @@ func (d *disk) SavePeers(peers map[uint64]uint64, done func(error)) {
 	})
 }
 
+// Raise implements node.Disk.
+func (d *disk) Raise(format uint8) {
+	d.do(func(part float64) {
+		if part > 0.5 {
+			d.id.Format = uint32(format)
+			copy(d.log, wal.NewLog(d.id))
+		}
+	}, func(error) {})
+}
+
 // Prepare implements node.Disk. It takes much longer than a write; a crash leaves nothing.
 func (d *disk) Prepare(_ *pb.Snapshot, done func(error)) {
 	c, gen := d.s.c, d.gen
@@ -134,6 +145,12 @@ func (d *disk) Save(hard *pb.HardState, entries []*pb.Entry, snapshot *pb.Snapsh
 		return
 	}
 	d.do(func(part float64) {
+		for _, e := range entries {
+			if f := kv.EntryFormat(e.Data); uint32(f) > d.id.Format && e.GetType() == pb.EntryNormal {
+				d.s.c.t.Errorf("replica %d writes entries of format %d in a folder of %d", d.s.id, f,
+					d.id.Format)
+			}
+		}
 		rec := wal.AppendRecord(nil, d.id, int64(len(d.log)), &wal.Record{Hard: hard, Entries: entries})
 		d.log = append(d.log, rec[:int(float64(len(rec))*part)]...)
 		if n := len(d.log); part > 0.2 && part < 1 && d.s.c.r.IntN(2) == 0 {

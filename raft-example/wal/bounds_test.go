@@ -78,7 +78,7 @@ func TestSnapshotCut(t *testing.T) {
 		t.Fatal(err)
 	}
 	for n := range b {
-		_, err := parseSnapshot(b[:n], me)
+		_, _, err := parseSnapshot(b[:n], me)
 		if !errors.Is(err, ErrCorrupt) && !errors.Is(err, ErrVersion) {
 			t.Errorf("%d of %d bytes: %v", n, len(b), err)
 		}
@@ -136,7 +136,7 @@ func TestLargeSnapshot(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if got, err := parseSnapshot(b, me); err != nil || !proto.Equal(got, s) {
+		if got, _, err := parseSnapshot(b, me); err != nil || !proto.Equal(got, s) {
 			t.Errorf("%d bytes do not come back: %v", c.size, err)
 		}
 		if err := d.Close(); err != nil {
@@ -165,7 +165,7 @@ func TestNewerFormat(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		binary.LittleEndian.PutUint32(b[8:], version+7)
+		binary.LittleEndian.PutUint32(b[8:], 1+Format+7)
 		binary.LittleEndian.PutUint32(b[40:], crc32.Checksum(b[:40], castagnoli))
 		if err := os.WriteFile(name, b, 0o600); err != nil {
 			t.Fatal(err)
@@ -173,7 +173,7 @@ func TestNewerFormat(t *testing.T) {
 		_, _, err = Open(dir, me)
 		e, ok := errors.AsType[*FormatError](err)
 		if !ok || e.Format != Format+7 || !errors.Is(err, ErrVersion) ||
-			!strings.Contains(err.Error(), "format 7") {
+			!strings.Contains(err.Error(), "is of format 8, and this program knows 0 to 1") {
 			t.Errorf("%s: %v", file, err)
 		}
 		if after, err := os.ReadFile(name); err != nil || !bytes.Equal(after, b) {

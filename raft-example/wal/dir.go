@@ -4,6 +4,7 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -23,11 +24,12 @@ type Dir struct {
 
 	path string
 	lock *filelock.Lock
-	id   Identity
+	id   Identity // its format is in format
 	disk disk
 	file file
 	buf  []byte
 
+	format   atomic.Uint32
 	end      atomic.Int64 // where the next record goes
 	synced   atomic.Int64 // all before it is synced
 	first    uint32       // see firstSum
@@ -101,6 +103,7 @@ func (d *Dir) load() (State, error) {
 		return s, fmt.Errorf("%s: %w", path, err)
 	}
 	d.id = s.ID
+	d.format.Store(s.ID.Format)
 	if err := d.checkMark(log, &s); err != nil {
 		return s, fmt.Errorf("%s: %w", path, err)
 	}
@@ -178,8 +181,36 @@ func (d *Dir) open(end int64, cut bool) (err error) {
 	return err
 }
 
-// ID returns whose log it is.
-func (d *Dir) ID() Identity { return d.id }
+// ID returns whose log it is, and its format.
+func (d *Dir) ID() Identity {
+	id := d.id
+	id.Format = d.format.Load()
+	return id
+}
+
+// Raise makes the folder's format that of entries and snapshots which come next, durably, so that a
+// program that does not know it refuses the folder. It never falls. After an error the log must not
+// be used any more, as with Save.
+func (d *Dir) Raise(format uint32) error {
+	if format <= d.format.Load() {
+		return nil
+	}
+	if format > Format {
+		return &FormatError{format}
+	}
+	log := make([]byte, d.end.Load())
+	f, err := os.Open(d.name(logName))
+	if err != nil {
+		return err
+	}
+	_, err = io.ReadFull(f, log)
+	if err = errors.Join(err, f.Close()); err != nil {
+		return err
+	}
+	d.format.Store(format)
+	copy(log, NewLog(d.ID())) // no record's checksum has to do with it
+	return d.take(log)
+}
 
 // Save appends a record and returns when it is durable. After an error the log must not be used any
 // more: its content is unknown until it is opened again.
@@ -206,7 +237,7 @@ func (d *Dir) Probe() error { return d.writeFile(d.name(probeName), make([]byte,
 // Prepare writes a snapshot beside the present one. It may run in another goroutine than the
 // rest, once at a time; Install takes what it wrote.
 func (d *Dir) Prepare(s *pb.Snapshot) error {
-	parts, err := snapshotParts(d.id, s)
+	parts, err := snapshotParts(d.ID(), s)
 	if err != nil {
 		return err
 	}
@@ -224,7 +255,7 @@ func (d *Dir) Install(meta *pb.SnapshotMetadata, hard *pb.HardState, entries []*
 
 // Compact is Prepare and Install at once, of a snapshot that came from the leader.
 func (d *Dir) Compact(s *pb.Snapshot, hard *pb.HardState, entries []*pb.Entry) error {
-	parts, err := snapshotParts(d.id, s)
+	parts, err := snapshotParts(d.ID(), s)
 	if err == nil {
 		err = d.replace(snapName, parts...)
 	}
@@ -236,8 +267,13 @@ func (d *Dir) Compact(s *pb.Snapshot, hard *pb.HardState, entries []*pb.Entry) e
 
 // restart begins a new log.
 func (d *Dir) restart(meta *pb.SnapshotMetadata, hard *pb.HardState, entries []*pb.Entry) error {
-	log := NewLog(d.id)
+	log := NewLog(d.ID())
 	log = AppendRecord(log, d.id, int64(len(log)), &Record{Hard: hard, Reset: meta, Entries: entries})
+	return d.take(log)
+}
+
+// take puts a log in the place of the present one.
+func (d *Dir) take(log []byte) error {
 	d.swap.Lock()
 	defer d.swap.Unlock()
 	if err := d.replace(logName, log); err != nil {

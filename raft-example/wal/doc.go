@@ -9,8 +9,8 @@
 //	record: 0 magic u32 · 4 payload size u32 · 8 CRC-32C u32 · 12 zero u32 ·
 //	        16 payload, filled up to a multiple of 8
 //
-// The version is the folder's format plus one: a program that does not know it refuses the folder,
-// as FormatError.
+// The version is the format plus one: a program that does not know it refuses the folder, as
+// FormatError. It is 0 until something of a later format is to be written; see Dir.Raise.
 //
 // A record's checksum covers the log's identity, the record's place and its payload, so
 // neither data inside a payload nor a record of an older file can pass for one.

@@ -98,6 +98,7 @@ func life(path string, on disk) []func(d *Dir) (*Dir, error) {
 		save(4, "c"),
 		func(d *Dir) (*Dir, error) { return d, d.Compact(snapAt(4), hard(1, 4), nil) },
 		save(5, "d"),
+		func(d *Dir) (*Dir, error) { return d, d.Raise(1) },
 		func(d *Dir) (*Dir, error) { return d, d.Close() },
 		func(d *Dir) (*Dir, error) { // the power fails while one more record is written
 			b, err := os.ReadFile(filepath.Join(path, logName))
@@ -127,7 +128,7 @@ func content(path string) string {
 	if err != nil {
 		return err.Error()
 	}
-	return fmt.Sprintf("%q behind %d, peers %v, term %d, %v", text(s),
+	return fmt.Sprintf("format %d: %q behind %d, peers %v, term %d, %v", d.ID().Format, text(s),
 		s.Snapshot.GetMetadata().GetIndex(), s.Peers, s.Hard.GetTerm(), d.Close())
 }
 
@@ -151,7 +152,7 @@ func TestDiskFails(t *testing.T) {
 		_ = d.Close() // the last step has, or content could not open it
 		want = append(want, content(path))
 	}
-	if last := want[steps]; last != `"ef" behind 5, peers map[1:11], term 1, <nil>` {
+	if last := want[steps]; last != `format 1: "ef" behind 5, peers map[1:11], term 1, <nil>` {
 		t.Fatal(last)
 	}
 	failed := 0

@@ -21,9 +21,10 @@ var (
 // ErrInUse is the error of a folder that another process uses, or another Dir of this one.
 var ErrInUse = errors.New("wal: the folder is in use")
 
-// Format is the newest format of a folder that this package reads and writes. Format 0 is that of
-// commit 4085675. A file's header has the number plus one as its version.
-const Format = 0
+// Format is the newest format of a folder that this package reads and writes; it reads all from 0
+// on. Format 0 is that of commit 4085675. It is that of the entries in the folder, at least: the
+// files of all formats have the same form. A file's header has the number plus one as its version.
+const Format = 1
 
 // FormatError is an ErrVersion of a file that a newer program has written.
 type FormatError struct {
@@ -44,7 +45,6 @@ const (
 	snapMagic  = 0x3150414e53435045 // "EPCSNAP1"
 	peersMagic = 0x3152454550435045 // "EPCPEER1"
 	recMagic   = 0x4345522e         // ".REC"
-	version    = Format + 1
 	headerSize = 48
 	frameSize  = 16
 	fixedSize  = 48 // of a payload
@@ -59,6 +59,7 @@ type Identity struct {
 	Cluster uint64
 	Replica uint64
 	Log     uint64 // random, made with the log; see node
+	Format  uint32 // of the file, not of whose log it is
 }
 
 // Record has the changes that become durable in one step. The zero value of a field changes
@@ -72,7 +73,7 @@ type Record struct {
 func appendHeader(b []byte, magic uint64, id Identity) []byte {
 	at := len(b)
 	b = binary.LittleEndian.AppendUint64(b, magic)
-	b = binary.LittleEndian.AppendUint32(b, version)
+	b = binary.LittleEndian.AppendUint32(b, id.Format+1)
 	b = binary.LittleEndian.AppendUint32(b, 0)
 	b = binary.LittleEndian.AppendUint64(b, id.Cluster)
 	b = binary.LittleEndian.AppendUint64(b, id.Replica)
@@ -81,7 +82,7 @@ func appendHeader(b []byte, magic uint64, id Identity) []byte {
 	return binary.LittleEndian.AppendUint32(b, 0)
 }
 
-// parseHeader checks a header. A want.Log of 0 takes any.
+// parseHeader checks a header. A want.Log of 0 takes any, and each format is taken.
 func parseHeader(b []byte, magic uint64, want Identity) (id Identity, err error) {
 	if len(b) < headerSize || binary.LittleEndian.Uint64(b) != magic {
 		return id, ErrVersion
@@ -89,14 +90,15 @@ func parseHeader(b []byte, magic uint64, want Identity) (id Identity, err error)
 	if crc32.Checksum(b[:40], castagnoli) != binary.LittleEndian.Uint32(b[40:]) {
 		return id, fmt.Errorf("%w: its header", ErrCorrupt)
 	}
-	switch v := binary.LittleEndian.Uint32(b[8:]); {
-	case v == 0:
+	version := binary.LittleEndian.Uint32(b[8:])
+	switch {
+	case version == 0:
 		return id, ErrVersion
-	case v > version:
-		return id, &FormatError{v - 1}
+	case version-1 > Format:
+		return id, &FormatError{version - 1}
 	}
 	id = Identity{binary.LittleEndian.Uint64(b[16:]), binary.LittleEndian.Uint64(b[24:]),
-		binary.LittleEndian.Uint64(b[32:])}
+		binary.LittleEndian.Uint64(b[32:]), version - 1}
 	if id.Cluster != want.Cluster || id.Replica != want.Replica ||
 		want.Log != 0 && id.Log != want.Log {
 		return id, fmt.Errorf("%w: it is of replica %d of cluster %d, not replica %d of cluster %d",
@@ -230,19 +232,20 @@ func snapshotParts(id Identity, s *pb.Snapshot) ([][]byte, error) {
 // dataField is the number of raftpb.Snapshot's field data.
 const dataField = 1
 
-// parseSnapshot reads a snapshot file.
-func parseSnapshot(b []byte, want Identity) (*pb.Snapshot, error) {
-	if _, err := parseHeader(b, snapMagic, want); err != nil {
-		return nil, err
+// parseSnapshot reads a snapshot file, and returns its format, too.
+func parseSnapshot(b []byte, want Identity) (s *pb.Snapshot, format uint32, err error) {
+	id, err := parseHeader(b, snapMagic, want)
+	if err != nil {
+		return nil, 0, err
 	}
 	if len(b) < headerSize+4 {
-		return nil, fmt.Errorf("%w: its snapshot", ErrCorrupt)
+		return nil, 0, fmt.Errorf("%w: its snapshot", ErrCorrupt)
 	}
 	body := b[headerSize : len(b)-4]
-	s := &pb.Snapshot{}
+	s = &pb.Snapshot{}
 	if crc32.Checksum(body, castagnoli) != binary.LittleEndian.Uint32(b[len(b)-4:]) ||
 		proto.Unmarshal(body, s) != nil || s.GetMetadata() == nil {
-		return nil, fmt.Errorf("%w: its snapshot", ErrCorrupt)
+		return nil, 0, fmt.Errorf("%w: its snapshot", ErrCorrupt)
 	}
-	return s, nil
+	return s, id.Format, nil
 }

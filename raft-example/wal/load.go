@@ -8,7 +8,7 @@ import (
 
 // State is the content of a log and its snapshot.
 type State struct {
-	ID       Identity
+	ID       Identity          // with the newer format of the two files
 	Hard     *pb.HardState     // nil if none was written
 	Snapshot *pb.Snapshot      // nil if there is none
 	Entries  []*pb.Entry       // consecutive, behind the snapshot if there is one
@@ -63,9 +63,11 @@ func Load(log, snapshot []byte, want Identity) (s State, err error) {
 		}
 	}
 	if snapshot != nil {
-		if s.Snapshot, err = parseSnapshot(snapshot, s.ID); err != nil {
+		var format uint32
+		if s.Snapshot, format, err = parseSnapshot(snapshot, s.ID); err != nil {
 			return s, err
 		}
+		s.ID.Format = max(s.ID.Format, format)
 	}
 	return s, s.behind(reset)
 }

@@ -50,7 +50,7 @@ func ParsePeers(b []byte, want Identity) (map[uint64]uint64, error) {
 // SavePeers makes the identities of other replicas' logs durable. It may run in another
 // goroutine than the rest, once at a time.
 func (d *Dir) SavePeers(peers map[uint64]uint64) error {
-	return d.replace(peersName, AppendPeers(nil, d.id, peers))
+	return d.replace(peersName, AppendPeers(nil, d.ID(), peers))
 }
 
 // loadPeers reads what SavePeers wrote, if it did.

@@ -43,7 +43,7 @@ func (d *Dir) Scrub() error {
 	if b, err = d.readCold(snap, st.Size()); err != nil {
 		return err
 	}
-	_, err = parseSnapshot(b, d.id)
+	_, _, err = parseSnapshot(b, d.id)
 	return err
 }
 

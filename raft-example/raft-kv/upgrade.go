@@ -1,0 +1,66 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"strings"
+
+	"github.com/userspace-rpc/erpc/kit/cli"
+	"github.com/userspace-rpc/erpc/raft-example/client"
+	"github.com/userspace-rpc/erpc/raft-example/node"
+)
+
+type upgradeCmd struct {
+	clientFlags
+	To uint8 `help:"The version; without it the newest that the leader's program knows." placeholder:"N"`
+}
+
+// Help is shown by --help.
+func (upgradeCmd) Help() string {
+	return `A cluster writes what the version says, whatever its programs know. So each replica may be
+started in a newer program, one after the other, and in the older one again. Then this command
+raises the version (raft-kv status shows it). From there on an older program refuses the folder, and
+the other members refuse the program: there is no way back. Without it nothing of the newer format
+is used.
+
+Nothing changes unless all members run, learners too, and know the version.`
+}
+
+// Run implements the subcommand.
+func (c *upgradeCmd) Run(e *cli.Env) error {
+	return c.with(e, func(ctx context.Context, b *client.Blocking) error {
+		version, already, err := upgrade(ctx, b, strings.Split(c.Servers, ","), c.netFlags.Cluster, c.To)
+		if err != nil {
+			return err
+		}
+		text := "the cluster's version is %d"
+		if already {
+			text += " already"
+		}
+		return e.Print(c.JSON, struct {
+			Version uint8 `json:"version"`
+			Already bool  `json:"already"`
+		}{version, already}, text, version)
+	})
+}
+
+// upgrade raises the version to one, 0 for the newest, and returns what it is then. Errors: those
+// of change.
+func upgrade(ctx context.Context, b *client.Blocking, servers []string, cluster uint64, to uint8) (
+	version uint8, already bool, err error,
+) {
+	now, err := leading(ctx, b, servers)
+	if err == nil && now.Formats == nil {
+		err = fmt.Errorf("%w: replica %d, which leads, runs a program of format 0", node.ErrUpgrade,
+			now.ID)
+	}
+	if err != nil {
+		return 0, false, err
+	}
+	already, err = change(ctx, b, servers,
+		node.Admin{Cluster: cluster, Upgrade: true, Version: to})
+	if err == nil {
+		now, err = leading(ctx, b, servers)
+	}
+	return now.Version, already, err
+}
