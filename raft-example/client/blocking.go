@@ -93,8 +93,19 @@ func (b *Blocking) run() {
 	_ = b.nexus.Close()
 }
 
-// Close ends the client. Calls under way end with ErrClosed.
+// Close ends the client, and its sessions with the store first, in an attempt's time at most. Calls
+// under way end with ErrClosed.
 func (b *Blocking) Close() {
+	left := make(chan struct{})
+	err := b.rpc.Post(func(*erpc.Rpc) {
+		b.c.Leave(b.c.cfg.Clock().Add(b.c.cfg.Attempt), func() { close(left) })
+	})
+	if err == nil {
+		select {
+		case <-left:
+		case <-b.ended:
+		}
+	}
 	close(b.stop)
 	b.rpc.Wake()
 	<-b.ended

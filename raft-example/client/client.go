@@ -127,21 +127,27 @@ func (c *Client) Do(cmd kv.Command, deadline monotime.Time, done func(Result)) {
 		done(Result{Err: ErrClosed})
 		return
 	}
-	cmd.Cluster, cmd.Session, cmd.Seq = c.cfg.Cluster, 0, 0
-	if len(c.free) == 0 {
-		c.free = append(c.free, uint32(len(c.calls)))
-		c.calls = append(c.calls, call{})
-	}
-	i := c.free[len(c.free)-1]
-	c.free = c.free[:len(c.free)-1]
+	cmd.Session, cmd.Seq, cmd.Format = 0, 0, 0
 	cmd.Anywhere = cmd.Op == kv.Get && c.cfg.Anywhere
-	k := &c.calls[i]
-	*k = call{cmd: cmd, deadline: deadline, done: done}
+	i := c.begin(cmd, deadline, done)
 	if cmd.Op != kv.Get && cmd.Op != kv.Open {
 		c.write(i)
 		return
 	}
 	c.try(i)
+}
+
+// begin makes a call of a request.
+func (c *Client) begin(cmd kv.Command, deadline monotime.Time, done func(Result)) (i uint32) {
+	cmd.Cluster = c.cfg.Cluster
+	if len(c.free) == 0 {
+		c.free = append(c.free, uint32(len(c.calls)))
+		c.calls = append(c.calls, call{})
+	}
+	i = c.free[len(c.free)-1]
+	c.free = c.free[:len(c.free)-1]
+	c.calls[i] = call{cmd: cmd, deadline: deadline, done: done}
+	return i
 }
 
 // anyone returns the next of the members, for a read.
@@ -233,7 +239,9 @@ func (k *call) failed(err error) error {
 // repeat tries a call again, after a pause.
 func (c *Client) repeat(i uint32, why error) {
 	k := &c.calls[i]
-	k.last = why
+	if k.last == nil || !errors.Is(why, erpc.ErrDeadline) { // else an answer says more
+		k.last = why
+	}
 	if c.closed {
 		c.end(i, Result{Err: k.failed(ErrClosed)})
 		return
