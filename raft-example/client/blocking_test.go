@@ -139,8 +139,8 @@ func TestBlockingGivenUp(t *testing.T) {
 	}
 }
 
-// TestFullIsTold: the store has no session for a client. It hears that, whichever sees first that the
-// time is up: nothing was applied.
+// TestFullIsTold: the store has no session for a client. It hears that, whichever sees first that
+// the time is up: nothing was applied.
 func TestFullIsTold(t *testing.T) {
 	var said atomic.Int64
 	b := dial(t, answers(t, 0, func(*kv.Command) kv.Answer {
@@ -205,8 +205,8 @@ func TestCloseEndsSessions(t *testing.T) {
 	}
 }
 
-// TestNotRun: a server refuses a write, which did not run there: its outcome is known. That the time
-// is up as well hides it from nobody.
+// TestNotRun: a server refuses a write, which did not run there: its outcome is known. That the
+// time is up as well hides it from nobody.
 func TestNotRun(t *testing.T) {
 	x, err := erpc.NewNexus(erpc.Config{NoHugepages: true})
 	if err != nil {

@@ -11,8 +11,8 @@
 // session may have expired meanwhile: that is ErrUnknown, too. With another error, ErrDeadline
 // alone among them, nothing was applied.
 //
-// A session is kept until the client ends, or for kv.SessionIdle after its last write; in a store of
-// version 1 that has no room for others, for kv.CrowdedIdle. If it has gone all the same and no
+// A session is kept until the client ends, or for kv.SessionIdle after its last write; in a store
+// of version 1 that has no room for others, for kv.CrowdedIdle. If it has gone all the same and no
 // attempt of a write can have been applied, the client opens another one.
 //
 // A client has Config.Sessions of them at most, and further writes wait for one that is free. When

@@ -126,9 +126,9 @@ func (c *Client) late(now monotime.Time) {
 	}
 }
 
-// Leave ends the sessions that have no write under way, so that others can have them. Done is called
-// when all are answered, at the deadline at the latest. A store whose version has no kv.Close keeps
-// them until they expire.
+// Leave ends the sessions that have no write under way, so that others can have them. Done is
+// called when all are answered, at the deadline at the latest. A store whose version has no
+// kv.Close keeps them until they expire.
 func (c *Client) Leave(deadline monotime.Time, done func()) {
 	lanes := c.lanes.free
 	c.lanes.free, c.lanes.made = nil, c.lanes.made-len(lanes)

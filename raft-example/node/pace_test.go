@@ -61,8 +61,8 @@ func TestSlowDiskWarns(t *testing.T) {
 	}
 }
 
-// TestHungDiskWarns: a write that takes longer than an election timeout is told once while it lasts,
-// and once when it has ended; the status tells how long it has taken.
+// TestHungDiskWarns: a write that takes longer than an election timeout is told once while it
+// lasts, and once when it has ended; the status tells how long it has taken.
 func TestHungDiskWarns(t *testing.T) {
 	var log bytes.Buffer
 	now := monotime.Time(1)

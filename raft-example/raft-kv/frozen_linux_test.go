@@ -67,7 +67,8 @@ func mountLogs(f *fleet) error {
 	}
 	for _, c := range f.children {
 		c.dir = filepath.Join(filepath.Dir(c.dir), fmt.Sprint("disk", c.id), "log")
-		script := `mkdir "$0" && truncate -s 40M "$0.img" && mkfs.ext4 -q "$0.img" && mount -o loop "$0.img" "$0"`
+		script := `mkdir "$0" && truncate -s 40M "$0.img" && mkfs.ext4 -q "$0.img" &&
+			mount -o loop "$0.img" "$0"`
 		out, err := exec.Command("sh", "-c", script, filepath.Dir(c.dir)).CombinedOutput()
 		if err != nil {
 			return fmt.Errorf("a file system: %w: %s", err, out)
@@ -97,7 +98,8 @@ func freezeLeader(ctx context.Context, t *testing.T, f *fleet, cf clientFlags) {
 	}
 	// A thread has its own view of mounts; that of a process of the namespace is in /proc.
 	victim := f.children[old.ID-1]
-	disk, err := os.Open(fmt.Sprintf("/proc/%d/root%s", victim.cmd.Process.Pid, filepath.Dir(victim.dir)))
+	root := fmt.Sprintf("/proc/%d/root", victim.cmd.Process.Pid)
+	disk, err := os.Open(filepath.Join(root, filepath.Dir(victim.dir)))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -131,7 +133,8 @@ func freezeLeader(ctx context.Context, t *testing.T, f *fleet, cf clientFlags) {
 		if err != nil || ctx.Err() != nil {
 			t.Fatalf("the replica is not back: %v, %+v", err, list)
 		}
-		level = list[0].Applied > 0 && list[0].Applied == list[1].Applied && list[1].Applied == list[2].Applied
+		first := list[0].Applied
+		level = first > 0 && first == list[1].Applied && first == list[2].Applied
 	}
 	if text := victim.text(); !strings.Contains(text, "the disk hangs") ||
 		!strings.Contains(text, "the disk goes on") {

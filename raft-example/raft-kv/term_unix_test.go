@@ -27,7 +27,8 @@ type wire struct {
 	seq     uint64
 }
 
-// write sends a write to who leads. It reports whether it was applied, or else whether that is known.
+// write sends a write to who leads. It reports whether it was applied, or else whether that is
+// known.
 func (w *wire) write(ctx context.Context) (done, known bool) {
 	cmd := kv.Command{Op: kv.Open, Cluster: 5}
 	if w.session != 0 {
@@ -52,7 +53,6 @@ func (w *wire) write(ctx context.Context) (done, known bool) {
 		w.seq++
 		return true, true
 	}
-	time.Sleep(time.Millisecond)
 	return false, true
 }
 
@@ -66,8 +66,8 @@ func (w *wire) elsewhere() {
 	}
 }
 
-// TestLeaderTerminated: the leader gets SIGTERM under load. It ends by itself, another one leads, and
-// no request of a client that sends each one once ends without a known outcome.
+// TestLeaderTerminated: the leader gets SIGTERM under load. It ends by itself, another one leads,
+// and no request of a client that sends each one once ends without a known outcome.
 func TestLeaderTerminated(t *testing.T) {
 	for _, durable := range []bool{false, true} {
 		dir := ""
@@ -104,7 +104,9 @@ func TestLeaderTerminated(t *testing.T) {
 		}
 		more := func() {
 			for from := writes.Load(); writes.Load() < from+500; {
-				if time.Sleep(time.Millisecond); ctx.Err() != nil {
+				select {
+				case <-time.After(time.Millisecond):
+				case <-ctx.Done():
 					t.Error("no more writes")
 					return
 				}

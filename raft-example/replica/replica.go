@@ -27,7 +27,8 @@ type Config struct {
 	Cluster uint64
 	ID      uint64 // not 0
 	// Tick is the unit of Raft's time, default 20 ms. An election starts after 10 to 20
-	// ticks without a leader. A leader sends a heartbeat each tick; while nothing happens, each fourth.
+	// ticks without a leader. A leader sends a heartbeat each tick; while nothing happens, each
+	// fourth.
 	Tick          time.Duration
 	ElectionTicks int // default 10
 	// CommitDelay is how long a mere notice of a commit index may wait for a message to

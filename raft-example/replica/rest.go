@@ -10,9 +10,10 @@ import (
 )
 
 // A replica that is at rest sleeps for several ticks, and raft gets them together when it wakes: a
-// wake-up costs more than a tick. A leader that has nothing to do sends a heartbeat each fourth tick.
-// A follower that has just heard of its leader sleeps until shortly before an election may begin:
-// that costs no time when the leader dies. When it hears again, what had passed does not count.
+// wake-up costs more than a tick. A leader that has nothing to do sends a heartbeat each fourth
+// tick. A follower that has just heard of its leader sleeps until shortly before an election may
+// begin: that costs no time when the leader dies. When it hears again, what had passed does not
+// count.
 
 // beatTicks is how many ticks a leader at rest lets pass.
 const beatTicks = 4

@@ -31,9 +31,9 @@ func (m *mesh) wake() {
 	}
 }
 
-// TestRest: replicas that have nothing to do wake some twelve times in a second, and the leader stays.
-// When it dies the others elect one as soon as if they had woken at each tick: after nine ticks at
-// the earliest, and before twenty and the time of an election have passed.
+// TestRest: replicas that have nothing to do wake some twelve times in a second, and the leader
+// stays. When it dies the others elect one as soon as if they had woken at each tick: after nine
+// ticks at the earliest, and before twenty and the time of an election have passed.
 func TestRest(t *testing.T) {
 	m := newMesh(t, Config{}, 1, 2, 3)
 	const tick = 20 * time.Millisecond

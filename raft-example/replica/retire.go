@@ -19,7 +19,8 @@ func (r *Replica) Retire(hurry bool) (wait bool) {
 
 // requests is how many requests wait for their answers.
 func (r *Replica) requests() int {
-	n := len(r.reads) + len(r.offers.tags) + len(r.early.given.tags) + r.proposed.len() + r.waiting.len()
+	n := len(r.offers.tags) + len(r.early.given.tags) + r.proposed.len() + r.waiting.len() +
+		len(r.reads)
 	for i := r.asked.head; i < len(r.asked.list); i++ {
 		n += len(r.asked.list[i].reads)
 	}

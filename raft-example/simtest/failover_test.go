@@ -11,9 +11,9 @@ import (
 	"github.com/userspace-rpc/erpc/transport/sim"
 )
 
-// TestFailover: the leader dies without a sign, default settings. The others name it until they elect
-// another one. Clients that got no answer of it do not ask it again for that: they find the new one
-// at once, or when their first attempt is over, if it leads within a second.
+// TestFailover: the leader dies without a sign, default settings. The others name it until they
+// elect another one. Clients that got no answer of it do not ask it again for that: they find the
+// new one at once, or when their first attempt is over, if it leads within a second.
 func TestFailover(t *testing.T) {
 	for seed := range uint64(20) {
 		sh := shape{replicas: 3, durable: true, tick: 20 * time.Millisecond, keep: 1000, every: 1000,

@@ -11,8 +11,8 @@ import (
 )
 
 // TestLeaderLeaves: the leader's process is asked to end under load, default ticks, with disks and
-// in memory. It hands over: there is no time of 80 ms without a write. When the others are asked, too,
-// they end, though nobody leads on.
+// in memory. It hands over: there is no time of 80 ms without a write. When the others are asked,
+// too, they end, though nobody leads on.
 func TestLeaderLeaves(t *testing.T) {
 	for _, durable := range []bool{true, false} {
 		sh := shape{replicas: 3, durable: durable, tick: 20 * time.Millisecond, keep: 1000, every: 1000,

@@ -9,9 +9,9 @@ import (
 	"github.com/userspace-rpc/erpc/raft-example/client"
 )
 
-// TestSecureRecovery: all replicas die and start again at once, so that they have forgotten the keys
-// of a client, and nothing tells it that they have; or it is cut off until they have given it up.
-// It is back as soon as one with plain packets would be.
+// TestSecureRecovery: all replicas die and start again at once, so that they have forgotten the
+// keys of a client, and nothing tells it that they have; or it is cut off until they have given it
+// up. It is back as soon as one with plain packets would be.
 func TestSecureRecovery(t *testing.T) {
 	for _, cut := range []bool{false, true} {
 		sh := small
