@@ -131,6 +131,7 @@ type Node struct {
 	longest   time.Duration // what its write had taken at the last check
 	leaving   leaving
 	requests  int           // of clients, so far
+	nextHello monotime.Time // to members that the disk does not know
 	nextTurn  monotime.Time // when requests that are still open are answered
 
 	commits  erpc.Histogram // from propose to commit at the leader
@@ -244,6 +245,7 @@ func (n *Node) Poll() bool {
 	n.process()
 	n.release(now)
 	n.checkDisk()
+	n.acquaint(now)
 	more := n.rep.Background()
 	n.busy, n.events = n.events > n.cfg.Gather, 0
 	moved := n.moved
