@@ -118,10 +118,9 @@ func TestVersions(t *testing.T) {
 		c := newCluster(t, r, sim.Config{Seed: seed, Checksum: true,
 			PropDelay: 20 * time.Microsecond}, sh)
 		op := c.user(1)
-		until := c.net.Now().Add(20 * time.Second)
 		for range 3 {
 			u := c.user(3)
-			u.until = until
+			u.until = c.net.Now().Add(time.Hour)
 			u.loop()
 		}
 		_ = c.net.SetFaults(sim.Faults{Loss: 0.01, Duplicate: 0.02, Reorder: 0.02,
@@ -163,7 +162,7 @@ func TestVersions(t *testing.T) {
 		if c.await(10*time.Second, "no upgrade", upgrade) {
 			raised++
 		}
-		c.finish(op, until)
+		c.finish()
 		c.close()
 	}
 	t.Logf("%d seeds: led by an old member %d times, raised %d times", seeds, oldLed, raised)
@@ -172,14 +171,16 @@ func TestVersions(t *testing.T) {
 	}
 }
 
-// finish goes on with crashes, then lets the clients end, and checks what they saw.
-func (c *cluster) finish(op *user, until sim.Time) {
+// finish goes on with crashes, then has the clients end, and checks what they saw.
+func (c *cluster) finish() {
 	c.t.Helper()
 	for range 10 {
 		c.restart(c.servers[c.r.IntN(len(c.servers))], false)
 		c.run(c.below(200 * time.Millisecond))
 	}
-	c.run(until.Sub(c.net.Now()))
+	for _, u := range c.clients {
+		u.until = c.net.Now()
+	}
 	x := &run{cluster: c, sum: &totals{}}
 	x.settle(3)
 	for _, s := range c.servers {
