@@ -36,8 +36,9 @@ func (n *Node) learn(from, log uint64) (verdict uint64) {
 	return notYet
 }
 
-// acquaint says hello, once in an election timeout, to the members whose logs the disk does not know
-// yet. Else the first message of one would be lost, and that may be the vote that a leader needs.
+// acquaint says hello, once in an election timeout, to the members whose logs the disk does not
+// know yet. Else the first message of one would be lost, and that may be the vote that a leader
+// needs.
 func (n *Node) acquaint(now monotime.Time) {
 	if timeout := n.cfg.ElectionTimeout(); n.cfg.Disk == nil ||
 		now < n.nextHello && n.nextHello <= now.Add(timeout) {
