@@ -56,7 +56,9 @@
 // fsync is batched by the time it takes, and nothing is acknowledged that is not durable.
 // The time of a write does not count towards an election timeout while no leader is known. A
 // disk that takes more than half an election timeout gets a warning once a minute, with the
-// tick that would do.
+// tick that would do. A leader applies what is committed when its own disk has it, too. If a write
+// takes longer than an election timeout, and the others have committed what it holds, the leader
+// hands over.
 //
 // A node handles the first event of a pass of its loop at once, for latency, and those that
 // follow together at the end of the pass, for throughput. After a pass with more than
@@ -75,11 +77,12 @@
 // session and answers a repetition from there. The table is bounded by kv.MaxSessions. Of a
 // full one, the oldest session that never wrote goes, or else the one whose last write is
 // oldest, if that is more than kv.SessionIdle ago; if there is neither, no session is opened
-// (kv.ErrFull). The time is that of the log: a leader adds it as an entry every ten seconds
-// while the table is more than half full, so that all replicas decide the same (Raft
-// dissertation, section 6.3). A write of a session that has gone is kv.Expired: nothing is
-// applied by that attempt. If an earlier attempt had no answer the outcome is unknown
-// (client.ErrUnknown). Snapshots hold the table.
+// (kv.ErrFull). From version 1 on it is kv.CrowdedIdle, and a client that ends closes its sessions
+// by an entry of the log. The time is that of the log: a leader adds it as an entry every ten
+// seconds while the table is more than half full, so that all replicas decide the same (Raft
+// dissertation, section 6.3). A write of a session that has gone is kv.Expired: nothing is applied
+// by that attempt. If an earlier attempt had no answer the outcome is unknown (client.ErrUnknown).
+// Snapshots hold the table.
 //
 // # Reads
 //

@@ -128,7 +128,8 @@ func fullDisk(t *trial) {
 	r.after(5 * time.Second)
 }
 
-// frozenDisk freezes the leader's disk, so that its writes hang: another one must lead.
+// frozenDisk freezes the leader's disk, so that its writes hang: another one must lead. The bar is
+// that of two election timeouts and 300 ms.
 func frozenDisk(t *trial) {
 	r := t.replicated("truncate -s 40M %[1]s.img; mkfs.ext4 -q %[1]s.img;" +
 		" mount -o loop %[1]s.img %[1]s")
@@ -136,7 +137,7 @@ func frozenDisk(t *trial) {
 	was := r.leader()
 	t.must(t.client.sh("fsfreeze -f %s", r.dir(was)))
 	defer func() { _ = t.client.sh("fsfreeze -u %s", r.dir(was)) }()
-	r.after(5 * time.Second)
+	r.after(2*200*time.Millisecond + 300*time.Millisecond)
 }
 
 var diskCases = []testCase{

@@ -93,15 +93,27 @@ func (b *Blocking) run() {
 	_ = b.nexus.Close()
 }
 
-// Close ends the client. Calls under way end with ErrClosed.
+// Close ends the client, and its sessions with the store first, in an attempt's time at most. Calls
+// under way end with ErrClosed.
 func (b *Blocking) Close() {
+	left := make(chan struct{})
+	err := b.rpc.Post(func(*erpc.Rpc) {
+		b.c.Leave(b.c.cfg.Clock().Add(b.c.cfg.Attempt), func() { close(left) })
+	})
+	if err == nil {
+		select {
+		case <-left:
+		case <-b.ended:
+		}
+	}
 	close(b.stop)
 	b.rpc.Wake()
 	<-b.ended
 }
 
 // Do does a request until it is answered or ctx ends. The error is one of this package, of
-// package kv, or the context's.
+// package kv, or the context's. When the deadline of ctx has passed the error says why there is no
+// answer, such as kv.ErrFull; when ctx was cancelled, the outcome of a write is unknown.
 func (b *Blocking) Do(ctx context.Context, cmd kv.Command) (kv.Answer, error) {
 	deadline := monotime.Now().Add(defaultTimeout)
 	if at, ok := ctx.Deadline(); ok {
@@ -117,7 +129,15 @@ func (b *Blocking) Do(ctx context.Context, cmd kv.Command) (kv.Answer, error) {
 		b.asks.Put(q)
 		return r.Answer, r.Err
 	case <-ctx.Done():
-		return kv.Answer{}, given(cmd, fmt.Errorf("%w: %w", ErrDeadline, ctx.Err()))
+		if !errors.Is(ctx.Err(), context.DeadlineExceeded) {
+			return kv.Answer{}, given(cmd, fmt.Errorf("%w: %w", ErrDeadline, ctx.Err()))
+		}
+	case <-b.ended:
+	}
+	select { // the loop has the same deadline, and knows more
+	case r := <-q.got:
+		b.asks.Put(q)
+		return r.Answer, r.Err
 	case <-b.ended:
 		select {
 		case r := <-q.got:

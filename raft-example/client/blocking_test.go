@@ -20,6 +20,16 @@ import (
 // echoes serves reads: each key's value is the key itself. One answer in so many comes some passes
 // of the loop late; 0: none does.
 func echoes(t testing.TB, every int) (addr string) {
+	answer := func(c *kv.Command) kv.Answer {
+		a := kv.Answer{Status: kv.OK, Found: true}
+		a.Value, _ = kv.MakeValue(c.Key.Bytes())
+		return a
+	}
+	return answers(t, every, answer)
+}
+
+// answers serves what is answered by a function.
+func answers(t testing.TB, every int, of func(c *kv.Command) kv.Answer) (addr string) {
 	x, err := erpc.NewNexus(erpc.Config{NoHugepages: true})
 	if err != nil {
 		t.Fatal(err)
@@ -31,8 +41,7 @@ func echoes(t testing.TB, every int) (addr string) {
 		if err != nil {
 			t.Error(err)
 		}
-		a := kv.Answer{Status: kv.OK, Found: true}
-		a.Value, _ = kv.MakeValue(c.Key.Bytes())
+		a := of(&c)
 		_ = r.RespondBytes(a.Append(nil))
 	}
 	err = x.Register(node.TypeKV, erpc.Dispatch, func(r erpc.ReqHandle) {
@@ -127,6 +136,105 @@ func TestBlockingGivenUp(t *testing.T) {
 	wg.Wait()
 	if answered.Load() < 4*300 || given.Load() == 0 {
 		t.Errorf("%d requests were answered, %d given up", answered.Load(), given.Load())
+	}
+}
+
+// TestFullIsTold: the store has no session for a client. It hears that, whichever sees first that
+// the time is up: nothing was applied.
+func TestFullIsTold(t *testing.T) {
+	var said atomic.Int64
+	b := dial(t, answers(t, 0, func(*kv.Command) kv.Answer {
+		said.Add(1)
+		return kv.Answer{Status: kv.Full}
+	}))
+	defer b.Close()
+	for range 10 {
+		before := said.Load()
+		ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
+		err := b.Put(ctx, "k", nil)
+		cancel()
+		heard := said.Load() > before+1 // the first of them was answered
+		if err == nil || heard && !errors.Is(err, kv.ErrFull) || errors.Is(err, ErrUnknown) {
+			t.Fatal(err)
+		}
+	}
+}
+
+// TestCloseEndsSessions: a client that ends gives back each session that it has, once, whatever the
+// store says to that.
+func TestCloseEndsSessions(t *testing.T) {
+	var mu sync.Mutex
+	open := map[uint64]bool{}
+	addr := answers(t, 0, func(c *kv.Command) kv.Answer {
+		mu.Lock()
+		defer mu.Unlock()
+		switch c.Op {
+		case kv.Open:
+			n := uint64(len(open)) + 1
+			open[n] = true
+			return kv.Answer{Status: kv.OK, Number: n}
+		case kv.Close:
+			if !open[c.Session] {
+				t.Errorf("session %d is not open", c.Session)
+			}
+			open[c.Session] = false
+			return kv.Answer{Status: kv.Malformed}
+		}
+		return kv.Answer{Status: kv.OK}
+	})
+	b := dial(t, addr)
+	var wg sync.WaitGroup
+	for i := range 8 {
+		wg.Go(func() {
+			if err := b.Put(t.Context(), fmt.Sprint(i), nil); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	wg.Wait()
+	b.Close()
+	mu.Lock()
+	defer mu.Unlock()
+	for n, is := range open {
+		if is {
+			t.Errorf("session %d of %d is left", n, len(open))
+		}
+	}
+	if len(open) == 0 {
+		t.Error("no session was opened")
+	}
+}
+
+// TestNotRun: a server refuses a write, which did not run there: its outcome is known. That the
+// time is up as well hides it from nobody.
+func TestNotRun(t *testing.T) {
+	x, err := erpc.NewNexus(erpc.Config{NoHugepages: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	tr, err := udp.Listen("127.0.0.1:0", udp.Config{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	r, err := x.NewRpc(tr)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var over atomic.Bool
+	ended := make(chan error, 1)
+	go func() { ended <- r.Run(over.Load) }()
+	b := dial(t, r.LocalAddr().String())
+	_ = b.rpc.Post(func(*erpc.Rpc) { b.c.lanes = lanes{free: []*lane{{session: 7}}, made: 1} })
+	ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
+	defer cancel()
+	if err := b.Put(ctx, "k", nil); !errors.Is(err, ErrDeadline) || errors.Is(err, ErrUnknown) {
+		t.Error(err)
+	}
+	b.Close()
+	over.Store(true)
+	r.Wake()
+	if err := errors.Join(<-ended, r.Close(), x.Close()); err != nil {
+		t.Error(err)
 	}
 }
 

@@ -127,21 +127,27 @@ func (c *Client) Do(cmd kv.Command, deadline monotime.Time, done func(Result)) {
 		done(Result{Err: ErrClosed})
 		return
 	}
-	cmd.Cluster, cmd.Session, cmd.Seq = c.cfg.Cluster, 0, 0
-	if len(c.free) == 0 {
-		c.free = append(c.free, uint32(len(c.calls)))
-		c.calls = append(c.calls, call{})
-	}
-	i := c.free[len(c.free)-1]
-	c.free = c.free[:len(c.free)-1]
+	cmd.Session, cmd.Seq, cmd.Format = 0, 0, 0
 	cmd.Anywhere = cmd.Op == kv.Get && c.cfg.Anywhere
-	k := &c.calls[i]
-	*k = call{cmd: cmd, deadline: deadline, done: done}
+	i := c.begin(cmd, deadline, done)
 	if cmd.Op != kv.Get && cmd.Op != kv.Open {
 		c.write(i)
 		return
 	}
 	c.try(i)
+}
+
+// begin makes a call of a request.
+func (c *Client) begin(cmd kv.Command, deadline monotime.Time, done func(Result)) (i uint32) {
+	cmd.Cluster = c.cfg.Cluster
+	if len(c.free) == 0 {
+		c.free = append(c.free, uint32(len(c.calls)))
+		c.calls = append(c.calls, call{})
+	}
+	i = c.free[len(c.free)-1]
+	c.free = c.free[:len(c.free)-1]
+	c.calls[i] = call{cmd: cmd, deadline: deadline, done: done}
+	return i
 }
 
 // anyone returns the next of the members, for a read.
@@ -233,7 +239,9 @@ func (k *call) failed(err error) error {
 // repeat tries a call again, after a pause.
 func (c *Client) repeat(i uint32, why error) {
 	k := &c.calls[i]
-	k.last = why
+	if k.last == nil || !errors.Is(why, erpc.ErrDeadline) { // else an answer says more
+		k.last = why
+	}
 	if c.closed {
 		c.end(i, Result{Err: k.failed(ErrClosed)})
 		return
@@ -254,13 +262,16 @@ func (c *Client) onDone(d erpc.Completion) {
 	k := &c.calls[i]
 	d.Req.Free()
 	if d.Err != nil {
-		k.lost()
+		if !errors.Is(d.Err, erpc.ErrNotRun) {
+			k.lost()
+		}
+		c.mute(k.server)
 		c.silent()
 		c.next(k)
 		c.repeat(i, d.Err)
 		return
 	}
-	c.members.silent = 0
+	c.members.silent, k.server.mute = 0, 0
 	a, err := kv.ParseAnswer(d.Resp.Data())
 	d.Resp.Free()
 	if err != nil {
@@ -273,16 +284,25 @@ func (c *Client) onDone(d erpc.Completion) {
 }
 
 func (c *Client) answered(i uint32, k *call, a kv.Answer) {
+	if a.Status != kv.NotLeader {
+		c.members.lost = 0
+	}
 	switch a.Status {
 	case kv.NotLeader:
+		c.stray()
 		if a.Number == 0 || a.Value.Len() == 0 {
-			c.stray()
+			c.next(k)
+			c.repeat(i, a.Status.Err())
+			return
+		}
+		hint := c.hinted(a.Value.String())
+		if c.muted(hint) {
 			c.next(k)
 			c.repeat(i, a.Status.Err())
 			return
 		}
 		was := k.server
-		c.leader = c.hinted(a.Value.String())
+		c.leader = hint
 		if c.leader == was || k.attempts%8 == 0 { // hints that go round
 			c.repeat(i, a.Status.Err())
 			return

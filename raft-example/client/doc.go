@@ -11,7 +11,8 @@
 // session may have expired meanwhile: that is ErrUnknown, too. With another error, ErrDeadline
 // alone among them, nothing was applied.
 //
-// A session is kept for kv.SessionIdle after its last write. If it has gone all the same and no
+// A session is kept until the client ends, or for kv.SessionIdle after its last write; in a store
+// of version 1 that has no room for others, for kv.CrowdedIdle. If it has gone all the same and no
 // attempt of a write can have been applied, the client opens another one.
 //
 // A client has Config.Sessions of them at most, and further writes wait for one that is free. When
@@ -20,8 +21,8 @@
 //
 // A client that knows one member survives the replacement of all, if it hears of the cluster
 // every Config.Refresh; or later, if one that has left still runs and knows others. When no server
-// that it knows answers, it goes back to Config.Servers and Config.Resolver. A program that ends
-// can keep what Config.Members told it.
+// that it knows answers, or none leads to the leader for four attempts' time, it goes back to
+// Config.Servers and Config.Resolver. A program that ends can keep what Config.Members told it.
 //
 // # Map
 //

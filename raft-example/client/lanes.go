@@ -125,3 +125,24 @@ func (c *Client) late(now monotime.Time) {
 		c.end(i, Result{Err: errors.Join(ErrDeadline, c.calls[i].last)})
 	}
 }
+
+// Leave ends the sessions that have no write under way, so that others can have them. Done is
+// called when all are answered, at the deadline at the latest. A store whose version has no
+// kv.Close keeps them until they expire.
+func (c *Client) Leave(deadline monotime.Time, done func()) {
+	lanes := c.lanes.free
+	c.lanes.free, c.lanes.made = nil, c.lanes.made-len(lanes)
+	left := 1
+	one := func(Result) {
+		if left--; left == 0 {
+			done()
+		}
+	}
+	for _, n := range lanes {
+		if n.session != 0 && !c.closed {
+			left++
+			c.try(c.begin(kv.Command{Op: kv.Close, Format: 1, Session: n.session}, deadline, one))
+		}
+	}
+	one(Result{})
+}

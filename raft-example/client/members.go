@@ -30,6 +30,7 @@ func DNS(name, port string) Resolver {
 type server struct {
 	addr string
 	sess *erpc.Session
+	mute monotime.Time // until then it is not asked by the word of others: it gave no answer
 }
 
 // members holds the addresses of the cluster's members, as far as a client knows them.
@@ -39,8 +40,10 @@ type members struct {
 	index     uint64        // of the log up to which the cluster's own list is known
 	next      monotime.Time // when to ask for it
 	asking    *server
+	doubt     *server       // a hint leads there, and it gave no answer lately
 	after     *server       // the last one that did not tell: the one behind it is asked next
 	told      bool          // Config.Members was called
+	lost      monotime.Time // since when no attempt came to a leader; 0: the last one did
 	silent    int           // attempts without an answer since the last one with
 	nextRoots monotime.Time // not before that: the configured servers and the Resolver
 	resolving bool
@@ -84,16 +87,42 @@ func (c *Client) after(s *server) {
 }
 
 // behind returns the server that follows one in the list, which is not empty: the first if that one
-// has gone.
+// has gone. Those that gave no answer lately come when there is no other.
 func (c *Client) behind(s *server) *server {
-	i := slices.Index(c.members.list, s)
-	return c.members.list[(i+1)%len(c.members.list)]
+	list, now := c.members.list, c.cfg.Clock()
+	i := slices.Index(list, s)
+	for k := range list {
+		if next := list[(i+1+k)%len(list)]; now >= next.mute {
+			return next
+		}
+	}
+	return list[(i+1)%len(list)]
+}
+
+// mute notes an attempt without an answer. For some time nobody's hint leads there: the others name
+// a leader that is dead until they elect another one. One that lives is soon found to: see teller.
+func (c *Client) mute(s *server) { s.mute = c.cfg.Clock().Add(4 * c.cfg.Attempt) }
+
+// muted reports whether a server, which a hint names, gave no answer lately.
+func (c *Client) muted(s *server) bool {
+	now := c.cfg.Clock()
+	if now >= s.mute {
+		return false
+	}
+	c.members.doubt, c.members.next = s, min(c.members.next, now)
+	return true
 }
 
 // teller returns the server to ask for the members: the leader, or each in turn while they do not
-// tell. Calls that wait for a dead one would have that one asked again and again.
+// tell. Calls that wait for a dead one would have that one asked again and again. One that hints
+// lead to comes first, every other time: an answer unmutes it.
 func (c *Client) teller() *server {
-	if m := &c.members; m.after != nil && len(m.list) > 0 {
+	m := &c.members
+	if s := m.doubt; s != nil && s != m.after {
+		m.doubt = nil
+		return s
+	}
+	if m.after != nil && len(m.list) > 0 {
 		return c.behind(m.after)
 	}
 	return c.leader
@@ -114,10 +143,22 @@ func (c *Client) silent() {
 }
 
 // stray has the members asked for soon: an attempt did not come to the leader. A replica that has
-// left names a leader of its time, or none, and knows the members all the same.
+// left names a leader of its time, or none, and knows the members all the same. One that does not
+// know that it has left knows the members of before: after lostAttempts, which no election takes,
+// the roots are asked though it answers.
 func (c *Client) stray() {
-	c.members.next = min(c.members.next, c.cfg.Clock().Add(c.cfg.Attempt))
+	m, now := &c.members, c.cfg.Clock()
+	m.next = min(m.next, now.Add(c.cfg.Attempt))
+	if m.lost == 0 {
+		m.lost = now
+	}
+	if now >= m.lost.Add(lostAttempts*c.cfg.Attempt) && now >= m.nextRoots && !c.closed {
+		c.roots(now)
+	}
 }
+
+// lostAttempts is for how many attempts' time no leader must have been found.
+const lostAttempts = 4
 
 // roots adds the servers that the configuration names, or finds.
 func (c *Client) roots(now monotime.Time) {
@@ -205,6 +246,7 @@ func (c *Client) onMembers(d erpc.Completion) {
 		c.again(s)
 		return
 	}
+	s.mute = 0
 	got, err := node.ParseMembers(d.Resp.Data())
 	d.Resp.Free()
 	if err != nil || got.Cluster != c.cfg.Cluster || len(got.Addrs) == 0 || got.Index < m.index {

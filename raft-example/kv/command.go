@@ -27,6 +27,7 @@ const (
 	CAS
 	Clock
 	Raise
+	Close // ends a session; format 1
 	numOps
 )
 
@@ -35,7 +36,7 @@ func (o Op) String() string {
 	if o == 0 || o >= numOps {
 		return fmt.Sprintf("op(%d)", uint8(o))
 	}
-	return [...]string{"open", "get", "put", "delete", "cas", "clock", "raise"}[o-1]
+	return [...]string{"open", "get", "put", "delete", "cas", "clock", "raise", "close"}[o-1]
 }
 
 // Status is the outcome of a request.
@@ -134,7 +135,7 @@ type Command struct {
 	Absent bool // CAS: the key shall not exist
 	// Anywhere: a Get that any replica may serve, not only the leader. It is linearizable, too.
 	Anywhere bool
-	Format   uint8 // Raise: from 1 on; else 0
+	Format   uint8 // Raise, Close: from 1 on; else 0
 	Cluster  uint64
 	Session  uint64 // the number that Open gave
 	Seq      uint64 // of the write in its session, from 1
@@ -231,10 +232,12 @@ func (c *Command) parse(b []byte) error {
 // shape reports whether the operation has what it needs and nothing else.
 func (c *Command) shape(k, v, o int) bool {
 	write := c.Session != 0 && c.Seq != 0 && k > 0
-	if (c.Op == Raise) != (c.Format > 0) {
+	if (c.Op == Raise || c.Op == Close) != (c.Format > 0) {
 		return false
 	}
 	switch c.Op {
+	case Close:
+		return k+v+o == 0 && !c.Absent && c.Session != 0 && c.Seq == 0
 	case Raise:
 		return k+v+o == 0 && !c.Absent && c.Session == 0 && c.Seq == 0
 	case Open:

@@ -14,9 +14,9 @@
 //	0 status u8 · 1 flags u8 · 2 value size u8 · 3 zero [5] · 8 number u64 · 16 value
 //
 // Numbers are little-endian. Every field is checked, and what is zero must be. This is format 0. An
-// entry of a later one has its number in byte 5. Format 1 has one such entry, Raise, which a leader
-// makes: from there on the cluster's version is its format. One that is not known is an EntryError,
-// which stops the replica.
+// entry of a later one has its number in byte 5. Format 1 has two such entries. Raise is a
+// leader's: from there on the cluster's version is its format. Close ends a session. One that is
+// not known is an EntryError, which stops the replica.
 //
 // # Map
 //

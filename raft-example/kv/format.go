@@ -5,7 +5,7 @@ import "fmt"
 // Format is the newest format of entries and snapshots that this package reads and writes; it reads
 // all from 0 on. Format 0 is that of commit 4085675, before programs said theirs. An entry of a
 // later format has its number in byte 5 of its first command, where format 0 has zero. Format 1 has
-// Raise, and the version in snapshots.
+// Raise and Close, and the version in snapshots; with it a full table loses sessions earlier.
 //
 // Nothing of a later format than the cluster's version is written, but the Raise that makes it the
 // version: see Store.Version.

@@ -9,6 +9,9 @@ const MaxSessions = 16384
 // whatever sessions are opened: in the time of the log, see Clock.
 const SessionIdle = 10 * time.Minute
 
+// CrowdedIdle is that of a full table from version 1 on.
+const CrowdedIdle = time.Minute
+
 // session is the state of one client.
 type session struct {
 	id         uint64
@@ -35,22 +38,29 @@ func newSessions() *sessions {
 	return t
 }
 
-// open adds a session. A full table loses the oldest one without a write, else one whose
-// last write is too long ago; ok is false if there is neither.
-func (t *sessions) open(id uint64) (ok bool) {
+// open adds a session. A full table loses the oldest one without a write, else the one whose last
+// write is oldest, if that is idle ago; ok is false if there is neither.
+func (t *sessions) open(id uint64, idle time.Duration) (ok bool) {
 	if len(t.byID) >= t.max {
 		old := t.fresh.next
 		if old == &t.fresh {
 			old = t.written.next
-			if t.now-old.last < uint64(SessionIdle/time.Millisecond) {
+			if t.now-old.last < uint64(idle/time.Millisecond) {
 				return false
 			}
 		}
-		old.unlink()
-		delete(t.byID, old.id)
+		t.end(old.id)
 	}
 	t.add(&session{id: id})
 	return true
+}
+
+// end takes a session away, if it is there.
+func (t *sessions) end(id uint64) {
+	if n := t.byID[id]; n != nil {
+		n.unlink()
+		delete(t.byID, id)
+	}
 }
 
 // add puts a session behind the others of its kind.

@@ -28,6 +28,7 @@ func TestShapes(t *testing.T) {
 		Delete: {write, nil},
 		CAS:    {write, []string{"value", "old", "absent"}},
 		Raise:  {[]string{"format"}, nil},
+		Close:  {[]string{"format", "session"}, nil},
 	} {
 		full := Command{Op: op}
 		for _, f := range c.needs {
@@ -111,7 +112,7 @@ func TestNames(t *testing.T) {
 	for op := range numOps + 2 {
 		names = append(names, op.String())
 	}
-	want := "[op(0) open get put delete cas clock raise op(8) op(9)]"
+	want := "[op(0) open get put delete cas clock raise close op(9) op(10)]"
 	if got := fmt.Sprint(names); got != want {
 		t.Errorf("%s, want %s", got, want)
 	}
@@ -304,15 +305,49 @@ func TestChecked(t *testing.T) {
 // TestIdle: a session is kept for SessionIdle from its last write on, to the millisecond, however
 // late in the log's time that was.
 func TestIdle(t *testing.T) {
-	for late, ok := range map[uint64]bool{0: false, 1: true} {
+	for i, ok := range []bool{false, true, false, true} {
+		late, idle := uint64(i%2), SessionIdle
 		s := NewStore()
+		if i >= 2 {
+			s.Apply(1, (&Command{Op: Raise, Format: 1}).Append(nil))
+			idle = CrowdedIdle
+		}
 		s.sessions.max, s.sessions.now = 1, 1<<40
 		s.Apply(1, (&Command{Op: Open}).Append(nil))
 		s.Apply(2, (&Command{Op: Put, Session: 1, Seq: 1, Key: key(t, "k")}).Append(nil))
-		s.sessions.now += uint64(SessionIdle.Milliseconds()) - 1 + late
+		s.sessions.now += uint64(idle.Milliseconds()) - 1 + late
 		if a := s.Apply(3, (&Command{Op: Open}).Append(nil)); (a.Status == OK) != ok {
-			t.Errorf("%d ms late: %+v", late, a)
+			t.Errorf("version %d, %d ms late: %+v", s.Version(), late, a)
 		}
+	}
+}
+
+// TestClose: a closed session makes room in a full table. Writes of it that come later are not
+// applied, and closing it again, or one that never was, changes nothing.
+func TestClose(t *testing.T) {
+	s := NewStore()
+	s.sessions.max = 2
+	for i := range uint64(2) {
+		s.Apply(i+1, (&Command{Op: Open}).Append(nil))
+		put := Command{Op: Put, Session: i + 1, Seq: 1, Key: key(t, "k")}
+		s.Apply(10+i, put.Append(nil))
+	}
+	if a := s.Apply(20, (&Command{Op: Open}).Append(nil)); a.Status != Full {
+		t.Fatalf("%+v", a)
+	}
+	for range 2 {
+		for _, id := range []uint64{1, 77} {
+			if a := s.Apply(21, (&Command{Op: Close, Format: 1, Session: id}).Append(nil)); a.Status != OK {
+				t.Errorf("%+v", a)
+			}
+		}
+	}
+	late := Command{Op: Delete, Session: 1, Seq: 2, Key: key(t, "k")}
+	if a := s.Apply(22, late.Append(nil)); a.Status != Expired || s.Len() != 1 || s.Sessions() != 1 {
+		t.Errorf("%+v, %d keys, %d sessions", a, s.Len(), s.Sessions())
+	}
+	if a := s.Apply(23, (&Command{Op: Open}).Append(nil)); a.Status != OK || a.Number != 23 {
+		t.Errorf("%+v", a)
 	}
 }
 

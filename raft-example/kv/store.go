@@ -87,13 +87,20 @@ func (s *Store) Apply(index uint64, data []byte) *Answer {
 	}
 	switch c.Op {
 	case Open:
-		if !s.sessions.open(index) {
+		idle := SessionIdle
+		if s.version >= 1 {
+			idle = CrowdedIdle
+		}
+		if !s.sessions.open(index, idle) {
 			return s.only(Full)
 		}
 		s.only(OK).Number = index
 		return &s.brief
 	case Clock:
 		s.sessions.tick(c.Seq)
+		return s.only(OK)
+	case Close: // of version 1: see package node
+		s.sessions.end(c.Session)
 		return s.only(OK)
 	case Raise:
 		a := s.only(OK)

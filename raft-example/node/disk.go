@@ -189,6 +189,9 @@ func (f *Files) SavePeers(peers map[uint64]uint64, done func(error)) {
 // SyncTime implements Disk.
 func (f *Files) SyncTime() time.Duration { return f.pace.typical() }
 
+// SyncP99 implements Disk: of the last 1000 writes.
+func (f *Files) SyncP99() time.Duration { return f.pace.p99() }
+
 // Close waits for what is under way. The loop must not run any more.
 func (f *Files) Close() error {
 	if f.stop != nil {

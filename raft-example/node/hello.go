@@ -137,6 +137,7 @@ func (p *peer) greeted(c erpc.Completion) {
 	b := c.Resp.Data()
 	if h, ok := parseHello(b); ok && binary.LittleEndian.Uint64(b[16:]) == p.id &&
 		binary.LittleEndian.Uint64(b[8:]) == p.n.cfg.Cluster && p.n.admit(p.id, c.Session) == p {
+		_, _, _ = p.n.check(c.Session, b) // the disk learns its log's identity
 		p.met, p.announces = c.Session, true
 		_ = p.meet(&h)
 	}

@@ -3,6 +3,8 @@ package node
 import (
 	"fmt"
 	"maps"
+
+	"github.com/userspace-rpc/erpc/kit/monotime"
 )
 
 // identities are those of other replicas' logs.
@@ -32,4 +34,21 @@ func (n *Node) learn(from, log uint64) (verdict uint64) {
 		k.durable, k.saving = k.saving, nil
 	})
 	return notYet
+}
+
+// acquaint says hello, once in an election timeout, to the members whose logs the disk does not
+// know yet. Else the first message of one would be lost, and that may be the vote that a leader
+// needs.
+func (n *Node) acquaint(now monotime.Time) {
+	if timeout := n.cfg.ElectionTimeout(); n.cfg.Disk == nil ||
+		now < n.nextHello && n.nextHello <= now.Add(timeout) {
+		return
+	} else {
+		n.nextHello = now.Add(timeout)
+	}
+	for _, id := range n.rep.MemberIDs() {
+		if p := n.peer(id); id != n.cfg.ID && n.known.durable[id] == 0 && p.session() != nil {
+			p.greet()
+		}
+	}
 }

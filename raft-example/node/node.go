@@ -100,6 +100,8 @@ type Disk interface {
 	SavePeers(peers map[uint64]uint64, done func(error))
 	// SyncTime is how long a write takes until it is durable, as measured; 0 if unknown.
 	SyncTime() time.Duration
+	// SyncP99 is what one write in a hundred takes longer than; 0 if unknown.
+	SyncP99() time.Duration
 }
 
 // Node is a replica on an Rpc.
@@ -128,6 +130,11 @@ type Node struct {
 	moved  bool // packets may have been left to send since the last Poll
 
 	nextCheck monotime.Time // of the disk
+	hangs     bool          // it does
+	longest   time.Duration // what its write had taken at the last check
+	leaving   leaving
+	requests  int           // of clients, so far
+	nextHello monotime.Time // to members that the disk does not know
 	nextTurn  monotime.Time // when requests that are still open are answered
 
 	commits  erpc.Histogram // from propose to commit at the leader
@@ -243,6 +250,7 @@ func (n *Node) Poll() bool {
 	n.release(now)
 	n.handed(now)
 	n.checkDisk()
+	n.acquaint(now)
 	more := n.rep.Background()
 	n.busy, n.events = n.events > n.cfg.Gather, 0
 	moved := n.moved
@@ -286,21 +294,16 @@ func (n *Node) process() {
 
 // Run runs the Rpc's loop until stop returns true or the node has ended.
 func (n *Node) Run(stop func() bool) error {
-	every := n.cfg.Tick
-	if every <= 0 {
-		every = 20 * time.Millisecond
-	}
 	// A loop that sleeps is to look at the clock. The ticks themselves come from the clock, in Poll.
-	var wake *erpc.Timer
-	wake, err := n.rpc.AfterFunc(every, func() { _ = wake.Reset(every) })
+	var armed, ticks monotime.Time
+	wake, err := n.rpc.AfterFunc(n.rep.TickTime(), func() { ticks = 0 })
 	if err != nil {
 		return err
 	}
-	round, err := n.rpc.AfterFunc(every, func() {})
+	round, err := n.rpc.AfterFunc(n.rep.TickTime(), func() {})
 	if err != nil {
 		return errors.Join(err, wake.Stop())
 	}
-	var armed monotime.Time
 	err = n.rpc.Run(func() bool {
 		if n.Poll() {
 			n.rpc.Wake()
@@ -309,6 +312,10 @@ func (n *Node) Run(stop func() bool) error {
 			if armed = end; end != 0 {
 				_ = round.Reset(end.Sub(n.cfg.Clock()))
 			}
+		}
+		if at := n.rep.TickAt(); at != ticks {
+			ticks = at
+			_ = wake.Reset(max(1, at.Sub(n.cfg.Clock())))
 		}
 		return n.Err() != nil || stop()
 	})

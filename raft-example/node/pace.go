@@ -13,9 +13,12 @@ const probes = 3
 // any goroutine.
 type pace struct {
 	mu   sync.Mutex
-	last [33]time.Duration
+	last [1000]time.Duration
 	n    int // writes so far
 }
+
+// recent is of how many writes typical is the median.
+const recent = 33
 
 func (p *pace) add(d time.Duration) {
 	p.mu.Lock()
@@ -24,16 +27,26 @@ func (p *pace) add(d time.Duration) {
 	p.mu.Unlock()
 }
 
-// typical is their median, 0 before the first.
-func (p *pace) typical() time.Duration {
+// typical is the median of the recent ones, 0 before the first.
+func (p *pace) typical() time.Duration { return p.quantile(recent, 1, 2) }
+
+// p99 is what one in a hundred takes longer than, 0 before the first.
+func (p *pace) p99() time.Duration { return p.quantile(len(p.last), 99, 100) }
+
+// quantile returns the part num/den of the last n writes.
+func (p *pace) quantile(n, num, den int) time.Duration {
 	p.mu.Lock()
-	list := slices.Clone(p.last[:min(p.n, len(p.last))])
+	n = min(n, p.n)
+	list := make([]time.Duration, n)
+	for i := range list {
+		list[i] = p.last[(p.n-1-i)%len(p.last)]
+	}
 	p.mu.Unlock()
-	if len(list) == 0 {
+	if n == 0 {
 		return 0
 	}
 	slices.Sort(list)
-	return list[len(list)/2]
+	return list[n*num/den]
 }
 
 // warnEvery is how often a slow disk is worth a line of the log.
@@ -44,6 +57,9 @@ const warnEvery = time.Minute
 // makes them fail.
 func (n *Node) checkDisk() {
 	now := n.cfg.Clock()
+	if n.cfg.Disk != nil {
+		n.checkHang()
+	}
 	if n.cfg.Disk == nil || now < n.nextCheck && n.nextCheck <= now.Add(warnEvery) {
 		return
 	}
@@ -56,4 +72,20 @@ func (n *Node) checkDisk() {
 	n.cfg.Logger.Warn("the disk is too slow for the election timeout: "+
 		"use a longer tick on all replicas",
 		"replica", n.cfg.ID, "sync", took, "election timeout", timeout, "tick", n.cfg.TickFor(took))
+}
+
+// checkHang tells once of each write that takes longer than an election timeout: the replica leads
+// no longer then, if the others' disks are faster.
+func (n *Node) checkHang() {
+	took := n.rep.WriteFor()
+	if hangs := took > n.cfg.ElectionTimeout(); hangs != n.hangs {
+		n.hangs = hangs
+		if hangs {
+			n.cfg.Logger.Warn("the disk hangs: a write is not durable after an election timeout",
+				"replica", n.cfg.ID, "leads", n.rep.Leads(), "write", took)
+		} else {
+			n.cfg.Logger.Warn("the disk goes on", "replica", n.cfg.ID, "write", n.longest)
+		}
+	}
+	n.longest = took
 }

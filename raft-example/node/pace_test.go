@@ -22,6 +22,7 @@ func (*slowDisk) Compact(*pb.Snapshot, *pb.HardState, []*pb.Entry, func(error)) 
 func (*slowDisk) SavePeers(map[uint64]uint64, func(error))                      {}
 
 func (d *slowDisk) SyncTime() time.Duration { return d.typical() }
+func (d *slowDisk) SyncP99() time.Duration  { return d.p99() }
 
 // TestSlowDiskWarns: a disk that is slow for the election timeout is worth a line of the log a
 // minute, which says what tick would do.
@@ -57,5 +58,53 @@ func TestSlowDiskWarns(t *testing.T) {
 	if got := pass(3*time.Minute - time.Second); got != 3 ||
 		!strings.Contains(log.String(), "tick=120ms") {
 		t.Errorf("%d warnings in 3 minutes: %s", got, log.String())
+	}
+}
+
+// TestHungDiskWarns: a write that takes longer than an election timeout is told once while it
+// lasts, and once when it has ended; the status tells how long it has taken.
+func TestHungDiskWarns(t *testing.T) {
+	var log bytes.Buffer
+	now := monotime.Time(1)
+	d := &slowDisk{}
+	n, err := New(Config{Config: replica.Config{ID: 1},
+		Start: replica.Boot(map[uint64]string{1: "1"}), Disk: d,
+		Clock: func() monotime.Time { return now }, Logger: slog.New(slog.NewTextHandler(&log, nil))})
+	if err != nil {
+		t.Fatal(err)
+	}
+	pass := func(d time.Duration) {
+		for end := now.Add(d); now < end; now = now.Add(10 * time.Millisecond) {
+			n.rep.Tick(now)
+			n.checkDisk()
+		}
+	}
+	n.rep.Campaign()
+	n.rep.Process()
+	if pass(200 * time.Millisecond); log.Len() > 0 {
+		t.Errorf("told within an election timeout: %s", log.String())
+	}
+	pass(3 * time.Second)
+	if strings.Count(log.String(), "hangs") != 1 || n.rep.WriteFor() < 3*time.Second {
+		t.Errorf("a write has taken %v: %s", n.rep.WriteFor(), log.String())
+	}
+	n.rep.Saved(nil)
+	pass(time.Second)
+	if strings.Count(log.String(), "goes on") != 1 || strings.Count(log.String(), "hangs") != 1 {
+		t.Error(log.String())
+	}
+}
+
+// TestPaceP99: of a thousand writes, the latest, the ten longest are beyond it.
+func TestPaceP99(t *testing.T) {
+	var p pace
+	if p.p99() != 0 {
+		t.Error("of no write it is", p.p99())
+	}
+	for i := range 5000 {
+		p.add(time.Duration(i % 1000))
+	}
+	if p.p99() != 990 || p.typical() != 1000-17 {
+		t.Errorf("one in a hundred takes more than %d, half of the recent ones %d", p.p99(), p.typical())
 	}
 }

@@ -12,6 +12,7 @@ import (
 
 // onKV handles a client's command. The request's bytes become the log entry.
 func (n *Node) onKV(req erpc.ReqHandle) {
+	n.requests++
 	c, err := kv.ParseCommand(req.Data())
 	if err != nil {
 		a := kv.Fail(err)
@@ -22,7 +23,8 @@ func (n *Node) onKV(req erpc.ReqHandle) {
 		n.answer(req, &kv.Answer{Status: kv.WrongCluster})
 		return
 	}
-	if c.Op == kv.Clock || c.Op == kv.Raise { // the leader's own
+	if c.Op == kv.Clock || c.Op == kv.Raise || // the leader's own
+		c.Op == kv.Close && n.rep.Leads() && n.rep.Store().Version() < 1 {
 		n.answer(req, &kv.Answer{Status: kv.Malformed})
 		return
 	}
@@ -60,21 +62,26 @@ func (n *Node) onStatus(req erpc.ReqHandle) {
 	if n.Err() != nil {
 		s.Err = n.Err().Error()
 	}
-	var took time.Duration
+	var took, p99 time.Duration
 	if n.cfg.Disk != nil {
-		took = n.cfg.Disk.SyncTime()
+		took, p99 = n.cfg.Disk.SyncTime(), n.cfg.Disk.SyncP99()
 	}
 	b, err := json.Marshal(struct {
 		Cluster uint64 `json:"cluster"`
 		replica.Status
 		SyncTime float64     `json:"sync_ms,omitempty"`
+		SyncP99  float64     `json:"sync_p99_ms,omitempty"`
+		Writing  float64     `json:"writing_ms,omitempty"` // how long the write under way has taken
 		Trust    string      `json:"trust"`
 		Formats  Formats     `json:"formats"` // that it knows
 		Peers    []Companion `json:"peers"`
-	}{n.cfg.Cluster, s, took.Seconds() * 1e3, n.Trust(), n.cfg.Formats, n.companions()})
+	}{n.cfg.Cluster, s, ms(took), ms(p99), ms(n.rep.WriteFor()), n.Trust(), n.cfg.Formats,
+		n.companions()})
 	if err != nil {
 		_ = req.RespondError(err)
 		return
 	}
 	_ = req.RespondBytes(b)
 }
+
+func ms(d time.Duration) float64 { return d.Seconds() * 1e3 }

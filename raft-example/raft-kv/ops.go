@@ -149,8 +149,11 @@ type report struct {
 	Addr    string `json:"addr"`
 	Trust   string `json:"trust,omitempty"` // by what it knows members
 	replica.Status
-	Formats *node.Formats    `json:"formats,omitempty"` // that it knows; nil: 0 alone
-	Peers   []node.Companion `json:"peers,omitempty"`
+	SyncTime float64          `json:"sync_ms,omitempty"`     // of a typical write to its disk
+	SyncP99  float64          `json:"sync_p99_ms,omitempty"` // one in a hundred takes longer
+	Writing  float64          `json:"writing_ms,omitempty"`  // so far, the write under way
+	Formats  *node.Formats    `json:"formats,omitempty"`     // that it knows; nil: 0 alone
+	Peers    []node.Companion `json:"peers,omitempty"`
 }
 
 type statusCmd struct{ clientFlags }
@@ -198,6 +201,13 @@ func statusText(list []report) string {
 	for _, s := range list {
 		if s.Removed {
 			fmt.Fprintf(&text, "replica %d is no member any more: it may stop\n", s.ID)
+		}
+		if s.SyncP99 > 0 {
+			fmt.Fprintf(&text, "replica %d: a write to its disk takes %.2f ms, one in a hundred more than "+
+				"%.2f ms\n", s.ID, s.SyncTime, s.SyncP99)
+		}
+		if s.Writing > max(s.SyncP99, 10) {
+			fmt.Fprintf(&text, "replica %d: its disk hangs, a write has taken %.0f ms\n", s.ID, s.Writing)
 		}
 		for _, p := range s.Peers {
 			if p.Err != "" {

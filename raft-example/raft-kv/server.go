@@ -160,7 +160,7 @@ func (c *serverCmd) Run(e *cli.Env) (err error) {
 	return c.serve(e, n)
 }
 
-// serve runs the loop until Ctrl-C, or the end of the parent.
+// serve runs the loop until Ctrl-C, SIGTERM, or the end of the parent. Then it hands over first.
 func (c *serverCmd) serve(e *cli.Env, n *node.Node) error {
 	ctx, cancel := context.WithCancel(e.Ctx)
 	defer cancel()
@@ -172,7 +172,7 @@ func (c *serverCmd) serve(e *cli.Env, n *node.Node) error {
 	}
 	stop := context.AfterFunc(ctx, n.Rpc().Wake)
 	defer stop()
-	if err := n.Run(func() bool { return ctx.Err() != nil }); err != nil {
+	if err := n.Run(func() bool { return ctx.Err() != nil && n.Leave() }); err != nil {
 		return fmt.Errorf("replica %d: %w", c.ID, err)
 	}
 	return nil

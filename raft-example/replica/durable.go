@@ -141,7 +141,7 @@ func (r *Replica) save() (done bool) {
 		return true
 	}
 	w.hard = r.hard(&w) // its commit index is durable then
-	r.saving, r.under = true, w
+	r.saving, r.under, r.saveFrom = true, w, r.now
 	var snapshot *pb.Snapshot
 	if w.snapshot != nil {
 		snapshot = w.snapshot.m.GetSnapshot()

@@ -42,6 +42,7 @@ func (r *Replica) Step(m *pb.Message) {
 	}
 	defer r.guard()
 	r.changed = true
+	r.hearsLeader(m)
 	t := m.GetType()
 	if r.early.calm && (t == pb.MsgApp || t == pb.MsgAppResp) && !r.inbox.full() {
 		// Quick may know what raft will say.
@@ -66,7 +67,7 @@ func (r *Replica) step(m *pb.Message) {
 		_ = r.stepSnapshot(m) // a damaged one is lost
 		return
 	}
-	if r.barred(m) {
+	if r.barred(m) || r.retiring && m.GetType() == pb.MsgTimeoutNow {
 		return
 	}
 	r.change.note(m.Entries)

@@ -199,8 +199,8 @@ func (r *Replica) match(entries []*pb.Entry) {
 // send sends a message, or holds it back if it only tells a commit index.
 func (r *Replica) send(m *pb.Message) {
 	to := m.GetTo()
-	if m.GetFrom() != r.cfg.ID {
-		return // raft passes on a read of another replica: it will ask the new leader
+	if m.GetFrom() != r.cfg.ID || r.again(m) {
+		return // else raft passes on a read of another replica: it will ask the new leader
 	}
 	if m.GetType() == pb.MsgTimeoutNow {
 		r.lease.never = r.term // its receiver is elected at once, however late it comes

@@ -70,7 +70,7 @@ func (r *Replica) Propose(data []byte, tag uint64) (now kv.Answer, ok bool) {
 	if a, no := r.refuse(); no {
 		return a, false
 	}
-	r.changed = true
+	r.changed, r.rest.level = true, false
 	r.offers.add(data, tag)
 	return now, true
 }

@@ -27,7 +27,8 @@ type Config struct {
 	Cluster uint64
 	ID      uint64 // not 0
 	// Tick is the unit of Raft's time, default 20 ms. An election starts after 10 to 20
-	// ticks without a leader, a heartbeat is one tick.
+	// ticks without a leader. A leader sends a heartbeat each tick; while nothing happens, each
+	// fourth.
 	Tick          time.Duration
 	ElectionTicks int // default 10
 	// CommitDelay is how long a mere notice of a commit index may wait for a message to
@@ -149,9 +150,11 @@ type Replica struct {
 	ready   raft.Ready // the last one, without a disk; what of it is not applied yet
 	end     uint64     // the last index before it
 	saving  bool
-	under   write         // that is being saved
-	next    write         // that waits for it
-	commits []*pb.Message // committed entries that wait, see applyCommits
+	// saveFrom is when the write under way began.
+	saveFrom monotime.Time
+	under    write         // that is being saved
+	next     write         // that waits for it
+	commits  []*pb.Message // committed entries that wait, see applyCommits
 	// durableCommit is the commit index that the disk knows.
 	durableCommit uint64
 	expect        []kv.Key // see Expect
@@ -184,6 +187,8 @@ type Replica struct {
 	change   change            // of membership, the last one
 	joined   []uint64          // tags that are answered when the joint configuration is left
 	parted   map[uint64]uint64 // members that have left under this leader, and with which entry
+	retiring bool
+	rest     rest
 }
 
 // proposal is a request that waits for its entry. One that is whole is answered when the joint
@@ -223,6 +228,7 @@ func New(cfg Config, host Host, from Start, now monotime.Time) (*Replica, error)
 	r := &Replica{cfg: cfg, host: host, store: kv.NewStore(), members: map[uint64]string{},
 		durable: host.Durable(), now: now, nextTick: now.Add(cfg.Tick), held: map[uint64]*pb.Message{},
 		parted: map[uint64]uint64{},
+		rest:   rest{beat: map[uint64]monotime.Time{}},
 		expect: make([]kv.Key, 0, 16), offers: &offers{}}
 	r.writers.most, r.readers.most = cfg.GatherFor, cfg.GatherFor
 	r.log = &storage{replica: r}
@@ -312,14 +318,8 @@ func (r *Replica) refuse() (a kv.Answer, no bool) {
 	return a, false
 }
 
-func (r *Replica) full() bool {
-	reads := len(r.reads)
-	for i := r.asked.head; i < len(r.asked.list); i++ {
-		reads += len(r.asked.list[i].reads)
-	}
-	writes := len(r.offers.tags) + len(r.early.given.tags) + r.proposed.len() + r.waiting.len()
-	return writes+reads >= r.cfg.MaxWaiting
-}
+// full reports whether no more requests are taken.
+func (r *Replica) full() bool { return r.retiring || r.requests() >= r.cfg.MaxWaiting }
 
 // follows reports whether this replica knows a leader, another one.
 func (r *Replica) follows() bool {
@@ -391,17 +391,21 @@ func (r *Replica) Tick(now monotime.Time) {
 	if early := now.Add(r.cfg.Tick); r.nextTick > early {
 		r.nextTick = early // the clock went back
 	}
-	if now >= r.nextTick {
+	if n := r.due(now); n > 0 {
 		r.nextTick = now.Add(r.cfg.Tick)
 		r.changed, r.spare.beat = true, true
 		r.settle()
-		if !r.waitsForDisk() {
-			r.rn.Tick()
+		for range n {
+			if !r.waitsForDisk() {
+				r.rn.Tick()
+			}
 		}
+		r.look()
 		r.age()
-		r.lease.silent = max(0, r.lease.silent-1)
+		r.lease.silent = max(0, r.lease.silent-n)
 		r.giveUp()
 		r.leave()
+		r.yield()
 	}
 }
 
@@ -438,7 +442,7 @@ func (r *Replica) age() {
 
 // NextWake returns when Tick wants to be called next.
 func (r *Replica) NextWake() monotime.Time {
-	wake := r.nextTick
+	wake := r.TickAt()
 	if len(r.held) > 0 {
 		wake = min(wake, r.heldFrom.Add(r.cfg.CommitDelay))
 	}

@@ -244,7 +244,7 @@ func (r *Replica) proposeChange(typ pb.EntryType, data []byte, p proposal) error
 	if err != nil {
 		return fmt.Errorf("%w: %w", ErrMember, err)
 	}
-	r.changed = true
+	r.changed, r.rest.level = true, false
 	r.proposed.push(p)
 	return nil
 }

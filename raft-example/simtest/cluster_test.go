@@ -36,6 +36,7 @@ type shape struct {
 	refresh     time.Duration // client.Config.Refresh
 	sessions    int           // client.Config.Sessions
 	gather      int           // node.Config.Gather
+	psk         [][]byte      // erpc.Config.PSK
 	anywhere    bool          // half of the clients read at any replica
 	joint       bool          // members are replaced by joint consensus, up to two at once
 }
@@ -70,6 +71,7 @@ type server struct {
 	down    bool
 	gone    bool // removed for good
 	paused  bool
+	leaves  bool        // its process was asked to end
 	old     bool        // it acts as a program of commit 4085675
 	ends    func(error) // takes an end that a test expects
 }
@@ -111,6 +113,7 @@ func (c *cluster) endpoint(machine int) (*sim.Endpoint, *erpc.Config) {
 	ec := node.ErpcConfig(erpc.Config{NoHugepages: true, Simulation: erpc.Simulation{
 		Clock: c.net.Now, Seed: c.r.Uint64() | 1, Executor: noExecutor{},
 	}}, 10*c.tick)
+	ec.PSK = c.psk
 	return ep, &ec
 }
 
@@ -151,7 +154,7 @@ func (s *server) start() {
 		c.t.Fatal(err)
 	}
 	s.n.Attach(s.rpc)
-	s.ep, s.down, s.paused = ep, false, false
+	s.ep, s.down, s.paused, s.leaves = ep, false, false, false
 	c.net.Attach(ep, serverDriver{s, s.rpc, s.n})
 }
 
@@ -182,6 +185,10 @@ func (d serverDriver) RunOnce() {
 	d.pass()
 	if d.n.Poll() {
 		d.pass()
+	}
+	if d.s.leaves && d.n.Leave() {
+		d.s.crash()
+		return
 	}
 	if err := d.n.Err(); err != nil && d.s.ends != nil {
 		d.s.ends(err)
@@ -225,6 +232,9 @@ func (c *cluster) user(keys int) *user {
 	ep, ec := c.endpoint(c.nextSim)
 	c.nextSim++
 	u.ep = ep
+	if c.psk != nil {
+		ec.Timing = erpc.Timing{} // a client's own, which outlasts the replicas'
+	}
 	var err error
 	if u.nexus, err = erpc.NewNexus(*ec); err == nil {
 		u.rpc, err = u.nexus.NewRpc(ep)

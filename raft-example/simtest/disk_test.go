@@ -22,7 +22,11 @@ type disk struct {
 	jobs  []func(part float64) // under way; part 1 completes
 	torn  int
 	peers map[uint64]uint64 // durable
+	hung  sim.Time          // until then nothing that begins is done
 }
+
+// hang has what begins now wait for so long.
+func (d *disk) hang(long time.Duration) { d.hung = d.s.c.net.Now().Add(long) }
 
 func newDisk(s *server) *disk {
 	d := &disk{s: s, id: wal.Identity{Cluster: testCluster, Replica: s.id, Log: s.log}}
@@ -64,7 +68,7 @@ func (d *disk) do(job func(part float64), done func(error)) {
 		return // the dead do not write
 	}
 	d.jobs = append(d.jobs, job)
-	d.free = max(d.free, c.net.Now()).Add(d.takes())
+	d.free = max(d.free, d.hung, c.net.Now()).Add(d.takes())
 	c.net.After(d.free.Sub(c.net.Now()), func() {
 		if d.gen != gen {
 			return
@@ -85,8 +89,14 @@ func (d *disk) takes() time.Duration {
 	return c.below(c.disk)
 }
 
+// hangs is how long it still hangs.
+func (d *disk) hangs() time.Duration { return max(0, d.hung.Sub(d.s.c.net.Now())) }
+
 // SyncTime implements node.Disk.
 func (d *disk) SyncTime() time.Duration { return d.s.c.disk }
+
+// SyncP99 implements node.Disk.
+func (d *disk) SyncP99() time.Duration { return d.s.c.disk }
 
 // SavePeers implements node.Disk.
 func (d *disk) SavePeers(peers map[uint64]uint64, done func(error)) {
@@ -94,7 +104,7 @@ func (d *disk) SavePeers(peers map[uint64]uint64, done func(error)) {
 	if d.s.down {
 		return
 	}
-	c.net.After(d.takes(), func() {
+	c.net.After(d.takes()+d.hangs(), func() {
 		if d.gen == gen {
 			d.peers = peers
 			done(nil)
@@ -119,7 +129,7 @@ func (d *disk) Prepare(_ *pb.Snapshot, done func(error)) {
 	if d.s.down {
 		return
 	}
-	c.net.After(5*d.takes(), func() {
+	c.net.After(5*d.takes()+d.hangs(), func() {
 		if d.gen == gen {
 			done(nil)
 			d.s.ep.Wake()

@@ -25,7 +25,7 @@ var (
 // totals counts the work of all runs together: a test that does not do what it says is no test.
 type totals struct {
 	ops, unknown, elections, torn, snapshots, changes, kills, cuts, jumps, pauses int
-	leased, followed, joint                                                       int
+	leased, followed, joint, hangs                                                int
 }
 
 // TestSeeds runs one random cluster per seed; see the package comment.
@@ -56,7 +56,7 @@ func TestSeeds(t *testing.T) {
 	if sum.ops < 100*count || sum.elections < count || sum.torn == 0 || sum.snapshots == 0 ||
 		sum.changes == 0 || sum.kills == 0 || sum.leased < count ||
 		sum.followed < count || sum.joint == 0 ||
-		sum.cuts == 0 || sum.jumps == 0 || sum.pauses == 0 || sum.unknown == 0 {
+		sum.cuts == 0 || sum.jumps == 0 || sum.pauses == 0 || sum.hangs == 0 || sum.unknown == 0 {
 		t.Errorf("the runs did too little: %+v", sum)
 	}
 }
@@ -192,7 +192,7 @@ func (x *run) fault() {
 		victim = c.servers[c.r.IntN(len(c.servers))]
 	}
 	after := time.Duration(5+c.r.IntN(300)) * time.Millisecond
-	kind := c.r.IntN(12)
+	kind := c.r.IntN(13)
 	x.trace("fault %d at replica %d (leader %v) for %v", kind, victim.id, victim == c.leader(), after)
 	switch {
 	case kind < 3:
@@ -201,6 +201,9 @@ func (x *run) fault() {
 		for _, s := range c.servers { // all at once
 			x.kill(s, time.Duration(5+c.r.IntN(100))*time.Millisecond)
 		}
+	case kind == 12 && c.durable:
+		x.sum.hangs++
+		victim.disk.hang(4 * after)
 	case kind < 6:
 		x.cut(victim, after)
 	case kind < 8 && !victim.down && !victim.paused:

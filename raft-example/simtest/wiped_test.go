@@ -2,10 +2,12 @@ package simtest
 
 import (
 	"errors"
+	"math/rand/v2"
 	"testing"
 	"time"
 
 	"github.com/userspace-rpc/erpc/raft-example/node"
+	"github.com/userspace-rpc/erpc/transport/sim"
 )
 
 // TestWipedDisk: all replicas stop, one loses its disk, all start again: the others know that it
@@ -33,5 +35,21 @@ func TestWipedDisk(t *testing.T) {
 	}
 	if r := c.put(u, "after"); r.Err != nil {
 		t.Error(r.Err)
+	}
+}
+
+// TestMembersMeet: within two election timeouts all disks know all members, also those that have
+// nothing to say to each other: a vote that comes first from one that is not known would be lost.
+func TestMembersMeet(t *testing.T) {
+	for seed := range uint64(10) {
+		c := newCluster(t, rand.New(rand.NewPCG(seed, 1)), sim.Config{Seed: seed, Checksum: true,
+			PropDelay: 10 * time.Microsecond}, small)
+		c.run(2 * 10 * tick)
+		for _, s := range c.servers {
+			if len(s.disk.peers) != 2 {
+				t.Errorf("seed %d: the disk of replica %d knows %v", seed, s.id, s.disk.peers)
+			}
+		}
+		c.close()
 	}
 }
