@@ -128,7 +128,9 @@ func (cc *ClientConn) apply(c *serviceConfig) {
 		cc.throttle.Store(newThrottle(c))
 	}
 	if c != nil && c.hedges && !cc.opts.noRetry {
-		hedgesTold.Do(func() { logger.Warning("hedgingPolicy is not supported, as in grpc-go: calls go out once") })
+		hedgesTold.Do(func() {
+			logger.Warning("hedgingPolicy is not supported, as in grpc-go: calls go out once")
+		})
 	}
 }
 

@@ -74,9 +74,9 @@ type picking struct {
 }
 
 // NewClient makes a ClientConn of a target as gRPC names it: scheme:///name for each resolver that
-// is registered with grpc or given by WithResolvers, HOST:PORT, which is dns:///HOST:PORT, shm:NAME,
-// or addresses with commas between them, which is static:///A,B. It connects with the first call, over
-// the event loop of a Loops.
+// is registered with grpc or given by WithResolvers, HOST:PORT, which is dns:///HOST:PORT,
+// shm:NAME, or addresses with commas between them, which is static:///A,B. It connects with the
+// first call, over the event loop of a Loops.
 func NewClient(target string, options ...DialOption) (*ClientConn, error) {
 	cc := &ClientConn{target: target, state: connectivity.Idle, changed: make(chan struct{}),
 		resolved: make(chan struct{}), links: make(map[*link]struct{}), patience: helloWithin}

@@ -22,8 +22,9 @@ type tlsCreds struct {
 // sessions too: with them calls go over erpc, encrypted, and over TCP with TLS where WithTCP or
 // ServeTCP say so. It is for WithTransportCredentials and Creds, and as good for those of package
 // grpc. See erpc.Config.TLS for what of the config counts; a client checks the host in the
-// ClientConn's authority, or in the address of each server if the target is a list of them. As there, ClientCAs alone make a server demand certificates, over TCP
-// too, where credentials.NewTLS would not ask for any.
+// ClientConn's authority, or in the address of each server if the target is a list of them. As
+// there, ClientCAs alone make a server demand certificates, over TCP too, where credentials.NewTLS
+// would not ask for any.
 //
 // Credentials of credentials.NewTLS do not say what they were made of, so sessions cannot have
 // them. Write grpcerpc.NewTLS(cfg) in place of credentials.NewTLS(cfg).

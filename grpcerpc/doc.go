@@ -118,7 +118,7 @@
 // OnFinish, MaxCallRecvMsgSize, MaxCallSendMsgSize, PerRPCCredentials, UseCompressor,
 // CallContentSubtype, ForceCodec, ForceCodecV2, MaxRetryRPCBufferSize, StaticMethod; an option of
 // another type means the one that it embeds, and nothing with grpc.EmptyCallOption),
-// weighted_round_robin, SetSendCompressor. A hedgingPolicy is skipped and logged, as in grpc-go. Of the options of grpc.NewServer and
-// grpc.NewClient those without a counterpart here do not compile: channelz, binary logs, xDS, ORCA,
-// tap handles, dialers, window and buffer sizes, idle timeouts.
+// weighted_round_robin, SetSendCompressor. A hedgingPolicy is skipped and logged, as in grpc-go. Of
+// the options of grpc.NewServer and grpc.NewClient those without a counterpart here do not compile:
+// channelz, binary logs, xDS, ORCA, tap handles, dialers, window and buffer sizes, idle timeouts.
 package grpcerpc

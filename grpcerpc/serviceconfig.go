@@ -22,7 +22,7 @@ type serviceConfig struct {
 	methods              map[string]*methodConfig // "/service/method", "/service/", or ""
 	throttling           *jsonThrottling          // nil: retries are not throttled
 	health               *jsonHealth              // nil: all that is connected is healthy
-	hedges               bool                     // some methods have a hedgingPolicy, which is skipped
+	hedges               bool                     // some methods have a hedgingPolicy: it is skipped
 }
 
 // methodConfig has a service config's settings for a method. Fields that it does not set are nil.

@@ -58,9 +58,9 @@ func Boot(members map[uint64]string) Start {
 // bootWith returns the start of a cluster with a state, as of an index and a term.
 func bootWith(s *kv.Store, members map[uint64]string, index, term uint64) Start {
 	data := s.Save(appendMembers(nil, members)).Step(math.MaxInt)
-	return Start{Version: s.Version(), Snapshot: &pb.Snapshot{Data: data, Metadata: &pb.SnapshotMetadata{
-		ConfState: &pb.ConfState{Voters: slices.Sorted(maps.Keys(members))},
-		Index:     &index, Term: &term}}}
+	meta := &pb.SnapshotMetadata{Index: &index, Term: &term,
+		ConfState: &pb.ConfState{Voters: slices.Sorted(maps.Keys(members))}}
+	return Start{Version: s.Version(), Snapshot: &pb.Snapshot{Data: data, Metadata: meta}}
 }
 
 // load begins with s; empty, the replica waits to be made a member.
