@@ -450,8 +450,8 @@ func (cc *ClientConn) pick(
 	}
 }
 
-// restricted is an error of a balancer or of credentials that is a status: Internal if it has a code
-// that is for servers alone (gRFC A54).
+// restricted is an error of a balancer or of credentials that is a status: Internal if it has a
+// code that is for servers alone (gRFC A54).
 func restricted(err error, what string) error {
 	switch status.Code(err) {
 	case codes.InvalidArgument, codes.NotFound, codes.AlreadyExists, codes.FailedPrecondition,
