@@ -244,9 +244,12 @@ race: check-go
 	@test "$$($(GO) env CGO_ENABLED)" = 1 && command -v $$($(GO) env CC | cut -d' ' -f1) >/dev/null || \
 		{ echo 'make race: the race detector needs a C compiler and CGO_ENABLED=1: install gcc' >&2; exit 1; }
 	@status=0; \
-	scripts/modules $(JOBS) out/race "$(RACED)" '$(GO) test $(GOTEST) -race -short -vet=off ./...' || status=1; \
-	echo '[./labs] $(OWNLABS)'; (cd labs && $(GO) test $(GOTEST) -race -short -vet=off $(OWNLABS)) \
+	scripts/modules $(JOBS) out/race "$(RACED)" \
+		'$(GO) test $(GOTEST) -race -tags erpc_strict_race -short -vet=off ./...' || status=1; \
+	echo '[./labs] $(OWNLABS)'; (cd labs && \
+		$(GO) test $(GOTEST) -race -tags erpc_strict_race -short -vet=off $(OWNLABS)) \
 		>out/race/labs.log 2>&1 || status=1; cat out/race/labs.log; \
+	$(GO) test $(GOTEST) -race -vet=off -run '^TestNoFalseRace$$' ./erpc || status=1; \
 	$(GO) run ./scripts/budget -times 2 out/race/*.log || status=1; \
 	exit $$status
 
@@ -277,11 +280,11 @@ failures-pairs: check-go
 
 # make test runs it for some seconds, without the race detector. HOSTILESEED as above.
 soak: check-go
-	$(GO) test $(GOTEST) -race -count=1 -v -timeout 0 -run '^TestSoak$$' ./erpc/hostiletest \
+	$(GO) test $(GOTEST) -race -tags erpc_strict_race -count=1 -v -timeout 0 -run '^TestSoak$$' ./erpc/hostiletest \
 		-hostile.for $(SOAK) -hostile.seed $(HOSTILESEED)
 
 soak-tls: check-go
-	$(GO) test $(GOTEST) -race -count=1 -v -timeout 0 -run '^TestSoakTLS$$' ./erpc/hostiletest \
+	$(GO) test $(GOTEST) -race -tags erpc_strict_race -count=1 -v -timeout 0 -run '^TestSoakTLS$$' ./erpc/hostiletest \
 		-hostile.for $(SOAK) -hostile.seed $(HOSTILESEED)
 
 # The go command does not see that a system header came or changed; its checksum among the

@@ -10,6 +10,7 @@ import (
 	"github.com/userspace-rpc/erpc/internal/cpuquota"
 	"github.com/userspace-rpc/erpc/internal/idle"
 	"github.com/userspace-rpc/erpc/internal/monotime"
+	"github.com/userspace-rpc/erpc/internal/racesync"
 	"github.com/userspace-rpc/erpc/internal/sys"
 	"github.com/userspace-rpc/erpc/transport"
 	"github.com/userspace-rpc/erpc/wire"
@@ -322,6 +323,7 @@ func (r *Rpc) receive() (int, error) {
 	if err != nil {
 		return 0, err
 	}
+	racesync.Receive()
 	if r.hasHanded() {
 		n = r.takeHanded(n)
 	}
@@ -364,6 +366,12 @@ func (r *Rpc) transmitFull(batch int) (int, error) {
 	return batch, nil
 }
 
+// burst offers packets to the transport, and returns how many it took.
+func (r *Rpc) burst(items []transport.TxItem) (int, error) {
+	racesync.Send()
+	return r.tr.TxBurst(items)
+}
+
 // transmit gives the TX batch to the transport.
 func (r *Rpc) transmit() error {
 	e := &r.engine
@@ -373,7 +381,7 @@ func (r *Rpc) transmit() error {
 	if e.Sealing() {
 		e.Seal(e.Out.Tx)
 	}
-	n, err := r.tr.TxBurst(e.Out.Tx)
+	n, err := r.burst(e.Out.Tx)
 	if err != nil {
 		return err
 	}
@@ -413,7 +421,7 @@ func (r *Rpc) insist(taken int) (int, error) {
 		if stalls == fewStalls {
 			return len(items), nil
 		}
-		n, err := r.tr.TxBurst(items)
+		n, err := r.burst(items)
 		if err != nil {
 			return 0, err
 		}
@@ -473,7 +481,7 @@ func (r *Rpc) drain() {
 // sendAll offers items to the transport until it has taken all or is full.
 func (r *Rpc) sendAll(items []transport.TxItem) {
 	for stalls := 0; len(items) > 0 && stalls < maxStalls; {
-		n, err := r.tr.TxBurst(items)
+		n, err := r.burst(items)
 		if err != nil {
 			return // the next pass meets the same error and returns it
 		}

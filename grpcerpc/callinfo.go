@@ -27,6 +27,7 @@ type callInfo struct {
 	subtype      string
 	compressName string
 	failFast     bool
+	waited       bool // for the resolver
 	maxRecv      int
 	maxSend      int
 	creds        []credentials.PerRPCCredentials
@@ -213,7 +214,7 @@ func (cc *ClientConn) authenticate(ctx context.Context, c *callInfo) (metadata.M
 	add := func(from credentials.PerRPCCredentials, code codes.Code) error {
 		data, err := from.GetRequestMetadata(ctx, audience)
 		if err != nil {
-			return asStatus(err, code)
+			return credsError(err, code)
 		}
 		for k, v := range data {
 			md.Append(k, v)

@@ -274,20 +274,20 @@ func (cc *ClientConn) begin() {
 
 // await waits for the first result of the resolver: what its service config says of methods holds
 // for all calls.
-func (cc *ClientConn) await(ctx context.Context) error {
+func (cc *ClientConn) await(ctx context.Context) (waited bool, err error) {
 	cc.begin()
 	select {
 	case <-cc.resolved:
-		return nil
+		return false, nil
 	default:
 	}
 	select {
 	case <-cc.resolved:
-		return nil
+		return true, nil
 	case <-ctx.Done():
-		return status.FromContextError(ctx.Err()).Err()
+		return true, status.FromContextError(ctx.Err()).Err()
 	case <-cc.ctx.Done():
-		return errClosing
+		return true, errClosing
 	}
 }
 
@@ -414,7 +414,7 @@ func (cc *ClientConn) pick(
 	}
 	cc.begin()
 	var last error
-	for {
+	for waited := false; ; waited = true {
 		p := cc.picker.Load()
 		if p.closed {
 			return nil, balancer.PickResult{}, errClosing
@@ -424,6 +424,9 @@ func (cc *ClientConn) pick(
 			if err == nil {
 				if sc, ok := r.SubConn.(*subConn); ok {
 					if l := sc.use(); l != nil {
+						if waited {
+							c.tellPicked(ctx)
+						}
 						return l, r, nil
 					}
 				}
@@ -431,8 +434,8 @@ func (cc *ClientConn) pick(
 					r.Done(balancer.DoneInfo{})
 				}
 			} else if err != balancer.ErrNoSubConnAvailable {
-				if st, ok := status.FromError(err); ok {
-					return nil, r, st.Err()
+				if _, ok := status.FromError(err); ok {
+					return nil, r, restricted(err, "received picker error with illegal status")
 				}
 				if last = err; failFast {
 					return nil, r, status.Error(codes.Unavailable, err.Error())
@@ -445,6 +448,17 @@ func (cc *ClientConn) pick(
 			return nil, balancer.PickResult{}, waitError(ctx, last)
 		}
 	}
+}
+
+// restricted is an error of a balancer or of credentials that is a status: Internal if it has a
+// code that is for servers alone (gRFC A54).
+func restricted(err error, what string) error {
+	switch status.Code(err) {
+	case codes.InvalidArgument, codes.NotFound, codes.AlreadyExists, codes.FailedPrecondition,
+		codes.Aborted, codes.OutOfRange, codes.DataLoss:
+		return status.Errorf(codes.Internal, "%s: %v", what, err)
+	}
+	return err
 }
 
 // waitError is the error of a call whose context ended while it waited for a connection.

@@ -64,7 +64,7 @@ func (cc *ClientConn) beginStream(
 	if ctx.Err() != nil {
 		return nil, status.FromContextError(ctx.Err()).Err()
 	}
-	w, ctx := newWatch(ctx, c.stats, true, c.method, c.failFast)
+	w, ctx := c.watched(ctx)
 	w.begin(c.failFast, desc.ClientStreams, desc.ServerStreams)
 	defer func() {
 		if err != nil {

@@ -24,11 +24,13 @@ func (cc *ClientConn) invoke(
 	if cc.onlyTCP() {
 		return cc.tcp.Invoke(ctx, method, args, reply, opts...)
 	}
-	if err := cc.await(ctx); err != nil {
+	waited, err := cc.await(ctx)
+	if err != nil {
 		return err
 	}
 	c, err := cc.callInfoOf(method, opts)
 	if err == nil {
+		c.waited = waited
 		limited, cancel := cc.within(ctx, method)
 		var notRun bool
 		notRun, err = cc.attempts(limited, c, args, reply)
@@ -71,7 +73,7 @@ func (cc *ClientConn) attempts(
 func (cc *ClientConn) attempt(
 	ctx context.Context, c *callInfo, args, reply any,
 ) (answer frame.Answer, notRun bool, err error) {
-	w, ctx := newWatch(ctx, c.stats, true, c.method, c.failFast)
+	w, ctx := c.watched(ctx)
 	w.begin(c.failFast, false, false)
 	defer func() { w.end(answer.Trailer, err) }()
 	for refusals := 1; ; refusals++ {

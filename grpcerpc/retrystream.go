@@ -47,13 +47,15 @@ func (cc *ClientConn) newStream(
 	if cc.onlyTCP() {
 		return cc.tcp.NewStream(ctx, desc, method, opts...)
 	}
-	if err := cc.await(ctx); err != nil {
+	waited, err := cc.await(ctx)
+	if err != nil {
 		return nil, err
 	}
 	c, err := cc.callInfoOf(method, opts)
 	if err != nil {
 		return nil, err
 	}
+	c.waited = waited
 	s, err := cc.newRetryStream(ctx, c, desc, cc.mayTCP(ctx))
 	if errors.Is(err, errOverTCP) {
 		return cc.tcp.NewStream(ctx, desc, method, opts...)

@@ -11,6 +11,7 @@ import (
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/metadata"
 	"google.golang.org/grpc/peer"
+	"google.golang.org/grpc/stats"
 	"google.golang.org/grpc/status"
 
 	"github.com/userspace-rpc/erpc/grpcerpc/internal/frame"
@@ -136,7 +137,8 @@ func (st *serverStream) begin(h *frame.Head) error {
 func (st *serverStream) prepare(md metadata.MD, compressor string, info *grpc.StreamServerInfo) {
 	ctx := metadata.NewIncomingContext(st.base, md)
 	ctx = peer.NewContext(ctx, st.conn.peer)
-	st.watch, ctx = newWatch(ctx, st.conn.server.opts.stats, false, st.name, false)
+	st.watch, ctx = newWatch(ctx, st.conn.server.opts.stats, false,
+		stats.RPCTagInfo{FullMethodName: st.name})
 	st.watch.inHeader(st.name, compressor, md, st.conn.peer)
 	st.watch.begin(false, info == nil || info.IsClientStream, info == nil || info.IsServerStream)
 	st.ctx = grpc.NewContextWithServerTransportStream(ctx, transportStream{st})

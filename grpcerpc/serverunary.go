@@ -10,6 +10,7 @@ import (
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/encoding"
 	"google.golang.org/grpc/metadata"
+	"google.golang.org/grpc/stats"
 	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/proto"
 
@@ -132,7 +133,8 @@ func (s *Server) onUnary(ctx context.Context, r erpc.ReqHandle) {
 	}
 	k.ctx = callContext{k}
 	if len(s.opts.stats) > 0 {
-		k.watch, k.ctx = newWatch(k.ctx, s.opts.stats, false, k.name, false)
+		k.watch, k.ctx = newWatch(k.ctx, s.opts.stats, false,
+			stats.RPCTagInfo{FullMethodName: k.name})
 		k.watch.inHeader(k.name, string(head.Compressor), k.metadata(), conn.peer)
 		k.watch.begin(false, false, false)
 	}

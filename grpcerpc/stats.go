@@ -23,16 +23,30 @@ type watch struct {
 
 // newWatch tags the context of a call.
 func newWatch(
-	ctx context.Context, list []stats.Handler, client bool, method string, failFast bool,
+	ctx context.Context, list []stats.Handler, client bool, info stats.RPCTagInfo,
 ) (watch, context.Context) {
 	w := watch{list: list, client: client}
 	for _, h := range list {
-		ctx = h.TagRPC(ctx, &stats.RPCTagInfo{FullMethodName: method, FailFast: failFast})
+		own := info // it may keep it
+		ctx = h.TagRPC(ctx, &own)
 	}
 	if w.ctx = ctx; len(list) > 0 {
 		w.began = time.Now()
 	}
 	return w, ctx
+}
+
+// watched begins to tell of a call of a client.
+func (c *callInfo) watched(ctx context.Context) (watch, context.Context) {
+	return newWatch(ctx, c.stats, true, stats.RPCTagInfo{FullMethodName: c.method,
+		FailFast: c.failFast, NameResolutionDelay: c.waited})
+}
+
+// tellPicked says that a call has a connection for which it had to wait.
+func (c *callInfo) tellPicked(ctx context.Context) {
+	for _, h := range c.stats {
+		h.HandleRPC(ctx, new(stats.DelayedPickComplete))
+	}
 }
 
 func (w *watch) handle(s stats.RPCStats) {

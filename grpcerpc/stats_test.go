@@ -51,7 +51,8 @@ func TestStats(t *testing.T) {
 			t.Errorf("%s: got %s, want %s", what, got, want)
 		}
 	}
-	check("client", "Begin OutHeader OutPayload InHeader InPayload InTrailer End", client.end)
+	check("client", "Begin DelayedPickComplete OutHeader OutPayload InHeader InPayload InTrailer End",
+		client.end)
 	check("server", "InHeader Begin InPayload OutHeader OutPayload OutTrailer End", server.end)
 	s, err := r.client.Chat(within(t))
 	is(t, "begin", err, codes.OK)

@@ -65,10 +65,10 @@ func callError(ctx context.Context, err error) error {
 	return status.Error(code, err.Error())
 }
 
-// asStatus makes an error of an interceptor, a picker or credentials a status.
-func asStatus(err error, code codes.Code) error {
+// credsError is the status of an error of credentials; of one that is no status, with a code.
+func credsError(err error, code codes.Code) error {
 	if _, ok := status.FromError(err); ok {
-		return err
+		return restricted(err, "transport: received per-RPC creds error with illegal status")
 	}
-	return status.Error(code, err.Error())
+	return status.Errorf(code, "transport: per-RPC creds failed due to error: %v", err)
 }

@@ -109,6 +109,7 @@ var table = []row{
 	{path: "internal/shmem", third: xsys, traits: mayUnsafe},
 	{path: "internal/poll", may: []string{"transport"}, third: xsys}, // for Wait
 	{path: "internal/ownfile"},
+	{path: "internal/racesync", traits: mayUnsafe},
 	{path: "internal/recverr", may: []string{"transport"}, third: xsys},
 	{path: "internal/hugemem", may: []string{"internal/invariants", "internal/sys"}, third: xsys,
 		traits: mayUnsafe},
