@@ -58,7 +58,7 @@ func (cc *ClientConn) callInfoOf(method string, opts []grpc.CallOption) (*callIn
 		c.failFast = !*m.waitForReady
 	}
 	if !cc.opts.noRetry {
-		c.retries.policy, c.retries.throttle = m.retry, cc.throttle.Load()
+		c.retries = retries{policy: m.retry, throttle: cc.throttle.Load(), most: cc.opts.maxAttempts}
 	}
 	for _, o := range opts {
 		if err := c.take(o); err != nil {

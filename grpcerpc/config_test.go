@@ -149,3 +149,22 @@ func TestFirstServiceConfig(t *testing.T) {
 		is(t, "the call", eventually(t, result, "the call"), codes.ResourceExhausted)
 	})
 }
+
+// TestMaxCallAttempts: a ClientConn bounds the tries that a service config asks for.
+func TestMaxCallAttempts(t *testing.T) {
+	f := new(failing)
+	f.fails.Store(true)
+	_, addr := serve(t, f)
+	for n, want := range map[int]int32{-1: 5, 1: 5, 2: 2, 7: 7} {
+		cc := connect(t, addr, grpcerpc.WithMaxCallAttempts(n), grpcerpc.WithDefaultServiceConfig(
+			`{"methodConfig": [{"name": [{}], "retryPolicy": {"maxAttempts": 9,
+			"initialBackoff": "0.001s", "maxBackoff": "0.001s", "backoffMultiplier": 1,
+			"retryableStatusCodes": ["UNAVAILABLE"]}}]}`))
+		f.calls.Store(0)
+		_, err := pb.NewGreeterClient(cc).SayHello(within(t), &pb.HelloRequest{})
+		is(t, "a call", err, codes.Unavailable)
+		if got := f.calls.Load(); got != want {
+			t.Errorf("at most %d: %d tries, want %d", n, got, want)
+		}
+	}
+}

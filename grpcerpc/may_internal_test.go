@@ -13,6 +13,7 @@ import (
 func tried() (r *retryStream, s *clientStream) {
 	forever := context.Background()
 	r = &retryStream{cc: &ClientConn{ctx: forever}, ctx: forever, info: new(callInfo)}
+	r.info.retries.most = 9
 	r.info.retries.policy = &retryPolicy{attempts: 9,
 		codes: map[codes.Code]bool{codes.Unavailable: true, codes.OK: true}}
 	s = &clientStream{over: true, err: status.Error(codes.Unavailable, "not yet"),

@@ -30,6 +30,7 @@ type dialOptions struct {
 	noService     bool
 	noRetry       bool
 	noHealth      bool
+	maxAttempts   int // tries of a call, at most
 	backoff       backoff.Config
 	perRPC        []credentials.PerRPCCredentials
 	stats         []stats.Handler
@@ -152,6 +153,18 @@ func WithDisableServiceConfig() DialOption {
 func WithDisableRetry() DialOption {
 	return func(o *dialOptions) error {
 		o.noRetry = true
+		return nil
+	}
+}
+
+// WithMaxCallAttempts bounds the tries that the retryPolicy of a service config makes of a call.
+// Default 5, also for n below 2.
+func WithMaxCallAttempts(n int) DialOption {
+	return func(o *dialOptions) error {
+		if n < 2 {
+			n = defaultMaxAttempts
+		}
+		o.maxAttempts = n
 		return nil
 	}
 }

@@ -18,11 +18,15 @@ const (
 	retryPushback    = "grpc-retry-pushback-ms"
 )
 
+// defaultMaxAttempts bounds the tries of a call, as in grpc-go.
+const defaultMaxAttempts = 5
+
 // retries are the further tries of a call that its service config asks for. One goroutine at a time
 // uses them.
 type retries struct {
 	policy   *retryPolicy // nil: there are none
 	throttle *throttle    // of the ClientConn; nil: none
+	most     int          // tries, whatever the policy says
 	done     int          // further tries that were made
 	paced    int          // of them since a server said when
 }
@@ -61,7 +65,7 @@ func (r *retries) due(
 	case !ok:
 		r.throttle.fail()
 		return 0, false
-	case p == nil || !p.codes[code] || !r.throttle.fail() || r.done+1 >= p.attempts:
+	case p == nil || !p.codes[code] || !r.throttle.fail() || r.done+1 >= min(p.attempts, r.most):
 		return 0, false
 	case said:
 		r.paced = 0

@@ -55,7 +55,7 @@ func TestPushback(t *testing.T) {
 // TestRetryDue: pauses begin anew when the server has said when, and codes without a retry have
 // none.
 func TestRetryDue(t *testing.T) {
-	r := retries{policy: &retryPolicy{attempts: 4, initial: time.Second, most: time.Hour,
+	r := retries{most: 9, policy: &retryPolicy{attempts: 4, initial: time.Second, most: time.Hour,
 		multiplier: 2, codes: map[codes.Code]bool{codes.Unavailable: true}}}
 	for i, v := range []struct {
 		code   codes.Code
@@ -120,6 +120,7 @@ func TestRetryPauseEnds(t *testing.T) {
 		"connection": {forever, &ending{Context: forever}, errClosing},
 	} {
 		r := &retryStream{cc: &ClientConn{ctx: v.conn}, ctx: v.call, info: new(callInfo)}
+		r.info.retries.most = 2
 		r.info.retries.policy = &retryPolicy{attempts: 2, initial: time.Hour, most: time.Hour,
 			multiplier: 1, codes: map[codes.Code]bool{codes.Unavailable: true}}
 		s := &clientStream{over: true, err: unavailable}

@@ -201,7 +201,7 @@ func (j *jsonMethod) parse() (m *methodConfig, err error) {
 }
 
 func (j *jsonRetry) parse() (p *retryPolicy, err error) {
-	p = &retryPolicy{attempts: min(j.MaxAttempts, 5), multiplier: j.BackoffMultiplier,
+	p = &retryPolicy{attempts: j.MaxAttempts, multiplier: j.BackoffMultiplier,
 		codes: make(map[codes.Code]bool)}
 	if p.initial, err = parseDuration(j.InitialBackoff); err != nil {
 		return nil, err
