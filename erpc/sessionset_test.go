@@ -1,6 +1,7 @@
 package erpc_test
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -11,6 +12,7 @@ import (
 	"time"
 
 	"github.com/userspace-rpc/erpc/erpc"
+	"github.com/userspace-rpc/erpc/wire"
 )
 
 // holders makes n calls of typeHold, and returns the channel of their errors.
@@ -74,28 +76,34 @@ func TestRefusedFurther(t *testing.T) {
 	}
 }
 
-// TestLargeCalls: large requests open no further sessions.
+// TestLargeCalls: large requests open no further sessions until they have arrived.
 func TestLargeCalls(t *testing.T) {
 	checkLeaks(t)
-	g := newRig(t, erpc.Config{})
-	c := dial(t, g.serve(t, "127.0.0.1:0"), erpc.Config{})
+	f := newFarm(t, 1)
+	c, s := f.dial("s0"), f.servers[0]
 	const callers = 12
+	before := f.loop.Posted()
 	errs := make(chan error, callers)
-	for range callers {
+	for i := range uint64(callers) {
 		go func() {
-			_, err := c.Call(bg, typeHold, make([]byte, 1<<20))
+			req := append(id(i), make([]byte, 1<<20)...)
+			got, err := c.Call(bg, tEcho, req)
+			if err == nil && !bytes.Equal(got, req) {
+				err = errors.New("a foreign answer")
+			}
 			errs <- err
 		}()
 	}
-	for range 8 {
-		eventually(t, g.started, "a handler")
+	for f.loop.Posted() < before+callers {
+		runtime.Gosched()
 	}
-	close(g.release)
-	all(t, errs, callers, nil)
-	is(t, "close", c.Close(), nil)
-	if st := c.Stats(); st.SessionsOpened != 1 {
-		t.Errorf("%d sessions", st.SessionsOpened)
+	s.end.lose = func(pkt []byte) bool { return wire.Type(pkt[0]&15) == wire.TypeReq }
+	f.rounds(200 * time.Millisecond)
+	if n := s.rpc.Stats().SessionsOpened; n != 1 {
+		t.Errorf("%d sessions while nothing has arrived", n)
 	}
+	s.end.lose = nil
+	f.all("a large call", errs, callers, nil)
 }
 
 // TestServerAtItsLimit: calls that a server refuses for its limits are tried again, until they end.

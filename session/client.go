@@ -120,22 +120,23 @@ type Client struct {
 	stats     *Stats
 	slots     []clientSlot
 	free      []uint8       // free slots, a stack; the top was used last and is warm
-	stalled   uint8         // slots in line for credits
-	hungry    bool          // Out.Feed hands out its credits
-	overtaken bool          // an answer has shown that other packets are lost
-	opening   uint16        // packets of a message that may be in flight while the path is unknown
+	lines     slotLines     // of slots that wait for credits
+	stalled   uint8         // slots in them
+	hosts     uint32        // that hosts may hold up the packets of a round trip, ns
 	sampled   monotime.Time // when the packet was sent that gave the last RTT
 	latest    monotime.Time // when the latest packet was sent that has been answered; see answered
-	credits   int
-	busy      int32  // slots in use
-	hosts     uint32 // that hosts may hold up the packets of a round trip, ns
+	credits   int32
+	opening   uint16 // packets of a message that may be in flight while the path is unknown
+	hungry    bool   // Out.Feed hands out its credits
+	overtaken bool   // an answer has shown that other packets are lost
+	busy      uint8  // slots in use
+	held      uint8  // ... by requests that were given up
 	stride    uint8  // packets that one CR or RFR may stand for
 	quiet     uint8  // credits held by packets that no CR was asked for yet; less than stride
 	open      bool
 	closed    bool
 	drains    bool     // the peer takes no new requests
 	cut       wire.Cut // of requests that begin
-	held      uint16   // slots in use by requests that were given up
 
 	// The slots of most sessions, and their numbers in free. Here, so that all of a session is in one
 	// piece of memory: one miss of the TLB, and Prefetch knows where things are.
@@ -147,7 +148,6 @@ type Client struct {
 
 	queryAfter time.Duration // how long a waiting request is not asked after
 	doubt      doubt
-	lines      slotLines
 	full       uint32 // Params.PerPacket as agreed; a cut makes that smaller
 	window     uint16 // packets that may be in flight: so many of the credits are in use
 	first      uint16 // ... at first, and at least
@@ -398,7 +398,7 @@ func (c *Client) sendNext(s *clientSlot, n uint32, now monotime.Time, out *Out) 
 		s.progress = now // nothing was outstanding: the timeout starts here
 	}
 	s.numTx += n
-	c.credits -= int(n)
+	c.credits -= int32(n)
 	if k == 0 {
 		s.sentAt = now
 	} else {
@@ -524,9 +524,9 @@ func (c *Client) Pending() (inFlight, queued int) { return int(c.busy), c.queue.
 // FreeCredits returns the credits not in use; 0 if the window is smaller than what is in flight.
 func (c *Client) FreeCredits() int {
 	if c.doubt.paused {
-		return max(0, c.credits+withheld)
+		return max(0, int(c.credits)+withheld)
 	}
-	return max(0, c.credits)
+	return max(0, int(c.credits))
 }
 
 // gaveUp is a slot's memory of the last request that it gave up.
@@ -568,7 +568,7 @@ func (c *Client) Cancel(ref uint32, err error, now monotime.Time, out *Out) bool
 func (c *Client) giveUp(i uint8, now monotime.Time, out *Out) {
 	s := &c.slots[i]
 	sent := s.numTx > 0 || s.highTx > 0
-	c.credits += int(s.numTx - s.numRx)
+	c.credits += int32(s.numTx - s.numRx)
 	if c.queued(s, out) {
 		out.Flush()
 	}
@@ -696,7 +696,7 @@ func (c *Client) Close(err error, out *Out) {
 	for i := range c.slots {
 		if s := &c.slots[i]; s.busy {
 			c.fail(s.op.Ref, err, out)
-			c.credits += int(s.numTx - s.numRx)
+			c.credits += int32(s.numTx - s.numRx)
 			c.release(uint8(i))
 		}
 	}
@@ -731,7 +731,7 @@ func (c *Client) OnWait(h *wire.Header, in *Arrival, out *Out) {
 	s.progress = in.Now
 	rtt := c.waitRTT(s, h, in.Now, retries, fast)
 	c.learn(in, rtt, wire.HeaderSize, h)
-	c.credits += int(s.numTx - s.numRx)
+	c.credits += int32(s.numTx - s.numRx)
 	s.numRx, s.numTx = s.numReq-1, s.numReq-1
 	s.highTx = max(s.highTx, s.numReq)
 	c.clearQuiet(s)

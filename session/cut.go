@@ -210,7 +210,7 @@ func (c *Client) recount(i uint8, now monotime.Time, out *Out) bool {
 		return false
 	}
 	c.stats.Recounts++
-	c.credits += int(s.numTx - s.numRx)
+	c.credits += int32(s.numTx - s.numRx)
 	c.clearQuiet(s)
 	s.cut, s.per = c.cut, uint32(c.PerPacket)
 	s.numReq, s.numResp, s.numTx, s.numRx = n, 0, 0, 0

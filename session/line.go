@@ -114,7 +114,7 @@ func (c *Client) mayLineUp(i uint8) {
 // many as one return may stand for, or when the packets at hand are taken.
 func (c *Client) gather(i uint8, now monotime.Time, out *Out) {
 	c.mayLineUp(i)
-	if c.credits >= int(c.together()) {
+	if c.credits >= int32(c.together()) {
 		c.pump(now, out)
 	} else if !c.hungry && c.stalled > 0 {
 		c.hungry = true

@@ -295,10 +295,10 @@ func (c *Client) sampleEarlier(s *clientSlot, h *wire.Header, only bool, now mon
 // were not sent again since the last rollback: the peer has kept them.
 func (c *Client) receivedTo(s *clientSlot, k uint32) (jumps bool) {
 	if jumps = k > s.numTx; jumps {
-		c.credits += int(s.numTx - s.numRx)
+		c.credits += int32(s.numTx - s.numRx)
 		s.numTx = k
 	} else {
-		c.credits += int(k - s.numRx)
+		c.credits += int32(k - s.numRx)
 	}
 	s.numRx = k
 	switch {
@@ -363,7 +363,7 @@ func (c *Client) lost(i uint8, try uint16, hole uint32, now monotime.Time, out *
 // finish ends the request in slot i and starts waiting ones.
 func (c *Client) finish(i uint8, now monotime.Time, out *Out) {
 	s := &c.slots[i]
-	c.credits += int(s.numTx - s.numRx)
+	c.credits += int32(s.numTx - s.numRx)
 	if c.queued(s, out) {
 		out.Flush()
 	}
@@ -536,7 +536,7 @@ func (c *Client) rollbackOvertaken(now monotime.Time, out *Out) {
 // rollback makes slot i send again from its first unanswered packet on.
 func (c *Client) rollback(i uint8, now monotime.Time, out *Out) {
 	s := &c.slots[i]
-	c.credits += int(s.numTx - s.numRx)
+	c.credits += int32(s.numTx - s.numRx)
 	s.highTx = max(s.highTx, s.numTx)
 	s.numTx = s.numRx
 	c.clearQuiet(s)

@@ -308,14 +308,14 @@ func (r *rig) checkCredits() {
 	sum, busy, rest := r.cl.credits, 0, 0
 	for i := range r.cl.slots {
 		if s := &r.cl.slots[i]; s.busy {
-			sum += int(s.numTx - s.numRx)
+			sum += int32(s.numTx - s.numRx)
 			busy++
 		} else if s.held() {
 			rest++
 		}
 	}
 	free := len(r.cl.free)
-	if r.cl.credits < 0 && r.cl.path == nil || sum != r.cl.Window() {
+	if r.cl.credits < 0 && r.cl.path == nil || int(sum) != r.cl.Window() {
 		r.tb.Fatalf("books do not balance: %d credits free, %d with the outstanding ones, want %d",
 			r.cl.credits, sum, r.cl.Window())
 	}

@@ -817,7 +817,7 @@ func (c *Client) NotTaken(t wire.Taken, err error, now monotime.Time, out *Out) 
 			continue
 		}
 		c.fail(s.op.Ref, err, out)
-		c.credits += int(s.numTx - s.numRx)
+		c.credits += int32(s.numTx - s.numRx)
 		c.release(uint8(i))
 	}
 	if c.drains && c.stalled > 0 {

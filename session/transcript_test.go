@@ -214,7 +214,7 @@ func (s *script) session(t *testing.T, a args) {
 	s.onTx = func(fromClient bool, p dgram, later int) {
 		line := s.describe(fromClient, p)
 		if fromClient {
-			line += fmt.Sprintf(" credits=%d", s.cl.credits+later)
+			line += fmt.Sprintf(" credits=%d", int(s.cl.credits)+later)
 		}
 		s.print("%s", line)
 	}

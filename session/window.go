@@ -91,7 +91,7 @@ func (c *Client) openWindow() {
 	if c.first == 0 || int(c.first) > c.Params.Credits {
 		c.first = uint16(c.Params.Credits)
 	}
-	c.window, c.credits, c.opening = c.first, int(c.first), math.MaxUint16
+	c.window, c.credits, c.opening = c.first, int32(c.first), math.MaxUint16
 	if int(c.first) < c.Params.Credits {
 		c.opening = firstFlight
 	}
@@ -126,7 +126,7 @@ func (c *Client) resize(size int) {
 		least = int(c.quiet) + 1
 	}
 	size = max(least, min(size, c.Params.Credits))
-	c.credits += size - int(c.window)
+	c.credits += int32(size) - int32(c.window)
 	c.window, c.stride = uint16(size), 1
 	if c.path.low = size < int(c.first); !c.path.low {
 		c.stride = uint8(c.Params.stride())
@@ -163,7 +163,7 @@ func (c *Client) ifSlow(now monotime.Time) {
 		c.path = c.newPath(false, now)
 	}
 	c.path.low, c.path.grows = true, false
-	c.resize(min(int(c.window), int(c.window)-c.credits))
+	c.resize(min(int(c.window), int(c.window)-int(c.credits)))
 }
 
 // mayQueue returns how long the queue may be of a session whose window is below the first one.
