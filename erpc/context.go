@@ -54,8 +54,9 @@ func newHandlerContext(h ReqHandle, server context.Context) *handlerContext {
 // if it would not end before: for formats whose requests carry a finer deadline than packets, which
 // round it up by at most a sixteenth. It does nothing for requests that have no context.
 func (r ReqHandle) Shorten(left time.Duration) {
-	if c := r.job.ctx.Load(); c != nil {
-		c.shorten(r.Rpc().clock().Add(left))
+	now := r.Rpc().clock()
+	if c := r.job.ctx.Load(); c != nil && left < monotime.Never.Sub(now) { // else it is for ever
+		c.shorten(now.Add(left))
 	}
 }
 

@@ -3,6 +3,7 @@ package erpc
 import (
 	"context"
 	"errors"
+	"math"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -69,6 +70,9 @@ func TestHandlerContextEnds(t *testing.T) {
 		"before shortened": {func(_ *contextRig, _ *job, c *handlerContext) {
 			c.h.Shorten(time.Minute)
 			<-time.After(time.Minute - 1)
+		}, nil},
+		"not for ever": {func(_ *contextRig, _ *job, c *handlerContext) {
+			c.h.Shorten(math.MaxInt64)
 		}, nil},
 		"not lengthened": {func(_ *contextRig, _ *job, c *handlerContext) {
 			c.h.Shorten(2 * time.Hour)

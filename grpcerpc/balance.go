@@ -124,9 +124,8 @@ func (cc *ClientConn) known() *serviceConfig { return cc.config.Load() }
 // apply has calls go by a service config from now on, in cc.serial.
 func (cc *ClientConn) apply(c *serviceConfig) {
 	cc.applied = true
-	if cc.config.Swap(c) != c {
-		cc.throttle.Store(newThrottle(c))
-	}
+	cc.config.Store(c)
+	cc.throttle.Store(newThrottle(c)) // it is full after each update, as grpc-go's
 	if c != nil && c.hedges && !cc.opts.noRetry {
 		hedgesTold.Do(func() {
 			logger.Warning("hedgingPolicy is not supported, as in grpc-go: calls go out once")

@@ -153,7 +153,7 @@ func TestRetry(t *testing.T) {
 func TestServiceConfig(t *testing.T) {
 	r := newRig(t, []grpcerpc.DialOption{grpcerpc.WithDefaultServiceConfig(`{"methodConfig": [
 		{"name": [{"service": "helloworld.Greeter", "method": "SayHello"}], "timeout": "0.01s"},
-		{"name": [{"service": "helloworld.Greeter"}], "maxRequestMessageBytes": "100"}]}`)})
+		{"name": [{"service": "helloworld.Greeter"}], "maxRequestMessageBytes": 100}]}`)})
 	_, err := r.client.SayHello(within(t), &pb.HelloRequest{Name: "wait"})
 	is(t, "a timeout", err, codes.DeadlineExceeded)
 	_, err = r.client.SayHelloAgain(within(t), &pb.HelloRequest{Name: strings.Repeat("x", 200)})
@@ -162,8 +162,8 @@ func TestServiceConfig(t *testing.T) {
 		`x`, `{"loadBalancingConfig": [{"none": {}}]}`,
 		`{"loadBalancingConfig": [{"weighted_round_robin": {}}]}`,
 		`{"methodConfig": [{"name": [{}], "timeout": "1"}]}`,
-		`{"retryThrottling": {}}`, `{"retryThrottling": {"maxTokens": 1001, "tokenRatio": 1}}`,
-		`{"retryThrottling": {"maxTokens": 10}}`,
+		`{"methodConfig": [], "retryThrottling": {}}`,
+		`{"methodConfig": [], "retryThrottling": {"maxTokens": 1001, "tokenRatio": 1}}`,
 		`{"methodConfig": [{"name": [{}], "retryPolicy": {}}]}`, `{"methodConfig": [{"name": [{}, {}]}]}`,
 	} {
 		if cc, err := grpcerpc.NewClient("x:1", grpcerpc.WithDefaultServiceConfig(text)); err == nil {

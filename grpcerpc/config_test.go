@@ -2,6 +2,7 @@ package grpcerpc_test
 
 import (
 	"context"
+	"fmt"
 	"sync/atomic"
 	"testing"
 
@@ -93,7 +94,9 @@ func TestRetryThrottling(t *testing.T) {
 			call(false)
 		}
 		call(true) // 3.5: 2.5 and a further try, 1.5 and none
-		want := []int32{2, 1, 1, 1, 1, 1, 1, 1, 1, 1, 2}
+		r.UpdateState(at(addr, nil))
+		call(true) // 4 again
+		want := []int32{2, 1, 1, 1, 1, 1, 1, 1, 1, 1, 2, 2}
 		for i := range want {
 			if got[i] != want[i] {
 				t.Fatalf("calls took %v tries, want %v", got, want)
@@ -165,6 +168,81 @@ func TestMaxCallAttempts(t *testing.T) {
 		is(t, "a call", err, codes.Unavailable)
 		if got := f.calls.Load(); got != want {
 			t.Errorf("at most %d: %d tries, want %d", n, got, want)
+		}
+	}
+}
+
+// TestFinishWhileWaiting: a call that ends while it waits for the resolver tells its options.
+func TestFinishWhileWaiting(t *testing.T) {
+	both(t, new(failing), "", func(t *testing.T, c pb.GreeterClient, r *manual.Resolver, _ string) {
+		built := make(chan bool, 1)
+		r.BuildCallback = func(resolver.Target, resolver.ClientConn, resolver.BuildOptions) {
+			built <- true
+		}
+		for _, what := range []string{"unary", "stream"} {
+			ctx, cancel := context.WithCancel(within(t))
+			finished, ended := make(chan error, 1), make(chan error, 1)
+			told := grpc.OnFinish(func(err error) { finished <- err })
+			go func() {
+				var err error
+				if what == "unary" {
+					_, err = c.SayHello(ctx, &pb.HelloRequest{}, told)
+				} else {
+					_, err = c.Chat(ctx, told)
+				}
+				ended <- err
+			}()
+			if what == "unary" {
+				eventually(t, built, "a resolver")
+			}
+			cancel()
+			is(t, what, eventually(t, ended, what), codes.Canceled)
+			is(t, what+": OnFinish", eventually(t, finished, what), codes.Canceled)
+		}
+	})
+}
+
+// TestServiceConfigTexts: what can be read is what grpc-go can read, but for a balancer that is
+// refused here. ("hedgingPolicy" is a field that it does not know.)
+func TestServiceConfigTexts(t *testing.T) {
+	retry := `{"methodConfig": [{"name": [{}], "retryPolicy": {"maxAttempts": 2, "maxBackoff": "1s",
+		"initialBackoff": "%s", "backoffMultiplier": 1, "retryableStatusCodes": ["ABORTED", 14]}}]}`
+	for _, text := range []string{
+		``, `{}`, `[]`, `{"methodConfig": null}`, `{"unknown": 1}`,
+		`{"methodConfig": [{"name": [{}], "timeout": "-1s"}]}`,
+		`{"methodConfig": [{"name": [{}], "timeout": "9999999999s"}]}`,
+		`{"methodConfig": [{"name": [{}], "timeout": "1e3s"}]}`,
+		`{"methodConfig": [{"name": [{}], "timeout": "1.000000001s"}]}`,
+		`{"methodConfig": [{"name": [{}], "timeout": "0.0000000001s"}]}`,
+		`{"methodConfig": [{"name": [{}], "timeout": "1m"}]}`,
+		`{"methodConfig": [{"name": [{}], "timeout": 1}]}`,
+		`{"methodConfig": [{"name": [{}], "maxRequestMessageBytes": -1}]}`,
+		`{"methodConfig": [{"name": [{}], "maxRequestMessageBytes": "1"}]}`,
+		`{"methodConfig": [{"name": [{}], "maxRequestMessageBytes": 99999999999999}]}`,
+		`{"methodConfig": [{"name": [{"method": "x"}]}]}`, `{"methodConfig": [{"name": []}]}`,
+		`{"methodConfig": [{"retryPolicy": {}}]}`, `{"methodConfig": [{"name": [{}, {}]}]}`,
+		`{"methodConfig": [{"name": [{}], "retryPolicy": {}}]}`,
+		`{"methodConfig": [{"name": [{}], "hedgingPolicy": {}}]}`,
+		fmt.Sprintf(retry, "1s"), fmt.Sprintf(retry, "0s"), fmt.Sprintf(retry, "x"),
+		`{"retryThrottling": {}}`, `{"methodConfig": [], "retryThrottling": {}}`,
+		`{"retryThrottling": {"maxTokens": 1001, "tokenRatio": 0}}`,
+		`{"methodConfig": [], "retryThrottling": {"maxTokens": 1000, "tokenRatio": 0.1}}`,
+		`{"loadBalancingConfig": []}`, `{"loadBalancingConfig": [{"none": {}}]}`,
+		`{"loadBalancingConfig": [{"none": {}}, {"round_robin": {}}]}`,
+		`{"loadBalancingPolicy": "none"}`, `{"loadBalancingPolicy": "round_robin"}`,
+		`{"healthCheckConfig": {}}`, `{"healthCheckConfig": {"serviceName": 1}}`,
+	} {
+		cc, err := grpcerpc.NewClient("x:1", grpcerpc.WithDefaultServiceConfig(text))
+		theirs, want := grpc.NewClient("x:1", grpc.WithDefaultServiceConfig(text),
+			grpc.WithTransportCredentials(insecure.NewCredentials()))
+		if (err == nil) != (want == nil) {
+			t.Errorf("%s: %v; grpc-go: %v", text, err, want)
+		}
+		if err == nil {
+			_ = cc.Close()
+		}
+		if want == nil {
+			_ = theirs.Close()
 		}
 	}
 }

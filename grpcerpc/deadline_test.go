@@ -48,6 +48,12 @@ func TestDeadlines(t *testing.T) {
 		_, addr := serve(t, &relay{next: c, left: left})
 		c = pb.NewGreeterClient(connect(t, addr))
 	}
+	far, cancel := context.WithDeadline(context.Background(), time.Date(9999, 1, 1, 0, 0, 0, 0,
+		time.UTC))
+	defer cancel()
+	_, err := c.SayHello(far, &pb.HelloRequest{})
+	is(t, "a call with a deadline that is far away", err, codes.OK)
+	<-left
 	const given = 9 * time.Hour
 	check := func(what string) {
 		t.Helper()
@@ -57,7 +63,7 @@ func TestDeadlines(t *testing.T) {
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), given)
 	defer cancel()
-	_, err := c.SayHello(ctx, &pb.HelloRequest{})
+	_, err = c.SayHello(ctx, &pb.HelloRequest{})
 	is(t, "a call", err, codes.OK)
 	check("after eight servers")
 	s, err := c.SayHelloAgain(ctx, &pb.HelloRequest{})

@@ -24,12 +24,13 @@ func (cc *ClientConn) invoke(
 	if cc.onlyTCP() {
 		return cc.tcp.Invoke(ctx, method, args, reply, opts...)
 	}
-	waited, err := cc.await(ctx)
-	if err != nil {
-		return err
-	}
+	waited, ended := cc.await(ctx)
 	c, err := cc.callInfoOf(method, opts)
-	if err == nil {
+	switch {
+	case err != nil:
+	case ended != nil:
+		err = ended
+	default:
 		c.waited = waited
 		limited, cancel := cc.within(ctx, method)
 		var notRun bool

@@ -47,13 +47,14 @@ func (cc *ClientConn) newStream(
 	if cc.onlyTCP() {
 		return cc.tcp.NewStream(ctx, desc, method, opts...)
 	}
-	waited, err := cc.await(ctx)
-	if err != nil {
-		return nil, err
-	}
+	waited, ended := cc.await(ctx)
 	c, err := cc.callInfoOf(method, opts)
 	if err != nil {
 		return nil, err
+	}
+	if ended != nil {
+		c.finish(ended)
+		return nil, ended
 	}
 	c.waited = waited
 	s, err := cc.newRetryStream(ctx, c, desc, cc.mayTCP(ctx))

@@ -16,15 +16,19 @@ type serial struct {
 func (s *serial) do(f func()) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.closed {
-		return false
+	if !s.closed {
+		s.add(f)
 	}
+	return !s.closed
+}
+
+// add puts f behind the others. The lock is held.
+func (s *serial) add(f func()) {
 	s.queue = append(s.queue, f)
 	if !s.running {
 		s.running = true
 		s.wg.Go(s.drain)
 	}
-	return true
 }
 
 func (s *serial) drain() {
@@ -44,9 +48,11 @@ func (s *serial) drain() {
 
 // close has last run behind all others, and waits.
 func (s *serial) close(last func()) {
-	s.do(last)
 	s.mu.Lock()
-	s.closed = true
+	if !s.closed {
+		s.closed = true
+		s.add(last)
+	}
 	s.mu.Unlock()
 	s.wg.Wait()
 }

@@ -3,7 +3,8 @@ package grpcerpc
 import (
 	"encoding/json"
 	"fmt"
-	"strconv"
+	"math"
+	"regexp"
 	"strings"
 	"time"
 
@@ -85,12 +86,12 @@ type jsonMethod struct {
 		Service string `json:"service"`
 		Method  string `json:"method"`
 	} `json:"name"`
-	Timeout                 *string      `json:"timeout"`
-	WaitForReady            *bool        `json:"waitForReady"`
-	MaxRequestMessageBytes  *json.Number `json:"maxRequestMessageBytes"`
-	MaxResponseMessageBytes *json.Number `json:"maxResponseMessageBytes"`
-	RetryPolicy             *jsonRetry   `json:"retryPolicy"`
-	HedgingPolicy           any          `json:"hedgingPolicy"`
+	Timeout                 *string    `json:"timeout"`
+	WaitForReady            *bool      `json:"waitForReady"`
+	MaxRequestMessageBytes  *int64     `json:"maxRequestMessageBytes"`
+	MaxResponseMessageBytes *int64     `json:"maxResponseMessageBytes"`
+	RetryPolicy             *jsonRetry `json:"retryPolicy"`
+	HedgingPolicy           any        `json:"hedgingPolicy"`
 }
 
 type jsonRetry struct {
@@ -107,7 +108,7 @@ func parseServiceConfig(text string) (*serviceConfig, error) {
 	if err := json.Unmarshal([]byte(text), &j); err != nil {
 		return nil, fmt.Errorf("grpcerpc: service config: %w", err)
 	}
-	if t := j.RetryThrottling; t != nil &&
+	if t := j.RetryThrottling; t != nil && j.MethodConfig != nil && // as grpc-go checks it
 		!(t.MaxTokens > 0 && t.MaxTokens <= maxTokens && t.TokenRatio > 0) {
 		return nil, fmt.Errorf("grpcerpc: service config: retryThrottling needs maxTokens above 0 and "+
 			"at most %d, and a tokenRatio above 0", maxTokens)
@@ -122,6 +123,9 @@ func parseServiceConfig(text string) (*serviceConfig, error) {
 		return nil, err
 	}
 	for i := range j.MethodConfig {
+		if j.MethodConfig[i].Name == nil {
+			continue // it is for no method
+		}
 		m, err := j.MethodConfig[i].parse()
 		c.hedges = c.hedges || j.MethodConfig[i].HedgingPolicy != nil
 		if err != nil {
@@ -166,7 +170,7 @@ func (c *serviceConfig) chooseBalancer(list []map[string]json.RawMessage) error 
 			return nil
 		}
 	}
-	if len(list) > 0 {
+	if list != nil {
 		return fmt.Errorf("grpcerpc: service config: none of the balancers is registered")
 	}
 	return nil
@@ -182,17 +186,13 @@ func (j *jsonMethod) parse() (m *methodConfig, err error) {
 		m.timeout = &d
 	}
 	for _, f := range []struct {
-		from *json.Number
+		from *int64
 		to   **int
 	}{{j.MaxRequestMessageBytes, &m.maxRequest}, {j.MaxResponseMessageBytes, &m.maxResponse}} {
-		if f.from == nil {
-			continue
+		if f.from != nil {
+			n := int(min(*f.from, math.MaxInt))
+			*f.to = &n
 		}
-		n, err := strconv.Atoi(f.from.String())
-		if err != nil || n < 0 {
-			return nil, fmt.Errorf("a message size of %q", f.from)
-		}
-		*f.to = &n
 	}
 	if j.RetryPolicy != nil {
 		m.retry, err = j.RetryPolicy.parse()
@@ -226,13 +226,19 @@ func (j *jsonRetry) parse() (p *retryPolicy, err error) {
 	return p, nil
 }
 
-// parseDuration reads a duration as JSON has it for protobuf: seconds with an "s".
+// jsonDuration is a duration as JSON has it for protobuf: seconds with an "s".
+var jsonDuration = regexp.MustCompile(`^-?\d+(\.\d{1,9})?s$`)
+
+// parseDuration reads such a duration. One that is too long for a time.Duration is the longest.
 func parseDuration(text string) (time.Duration, error) {
-	number, ok := strings.CutSuffix(text, "s")
-	if ok {
-		if f, err := strconv.ParseFloat(number, 64); err == nil && f >= 0 && f < 1e9 {
-			return time.Duration(f * float64(time.Second)), nil
-		}
+	d, err := time.ParseDuration(text)
+	switch {
+	case !jsonDuration.MatchString(text):
+		return 0, fmt.Errorf("a duration of %q, which must be as in 1.5s", text)
+	case err == nil:
+		return d, nil
+	case text[0] == '-':
+		return math.MinInt64, nil
 	}
-	return 0, fmt.Errorf("a duration of %q, which must be as in 1.5s", text)
+	return math.MaxInt64, nil
 }

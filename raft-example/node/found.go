@@ -19,16 +19,16 @@ var ErrFolder = errors.New("node: the folder")
 // ErrFolder, and those of the system.
 func Found(path string, cluster, id uint64, s replica.Start) error {
 	path = filepath.Clean(path)
-	if _, err := os.Stat(path); !errors.Is(err, fs.ErrNotExist) {
-		return errors.Join(fmt.Errorf("%w %s is there already: name a new one", ErrFolder, path), err)
-	}
 	part := path + ".new" // a folder without the state would be that of an empty cluster
-	if err := os.RemoveAll(part); err != nil {
-		return err
+	for name, way := range map[string]string{path: "name a new one",
+		part: "it may be what an earlier attempt left; if so, remove it"} {
+		if _, err := os.Stat(name); !errors.Is(err, fs.ErrNotExist) {
+			return errors.Join(fmt.Errorf("%w %s is there already: %s", ErrFolder, name, way), err)
+		}
 	}
 	dir, _, err := wal.Open(part, wal.Identity{Cluster: cluster, Replica: id, Log: NewLogID()})
 	if err != nil {
-		return err
+		return errors.Join(err, os.RemoveAll(part))
 	}
 	if err = dir.Raise(uint32(s.Version)); err == nil {
 		err = dir.Compact(s.Snapshot, s.Hard, nil)

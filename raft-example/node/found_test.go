@@ -1,6 +1,8 @@
 package node_test
 
 import (
+	"errors"
+	"os"
 	"path/filepath"
 	"testing"
 
@@ -27,6 +29,24 @@ func TestFoundVersion(t *testing.T) {
 			t.Errorf("format %d, want %d", got, version)
 		}
 		if err := dir.Close(); err != nil {
+			t.Error(err)
+		}
+	}
+}
+
+// TestFoundTouchesNothing: a folder that is there is not touched, also that with the name of one
+// that is being made: it may be a replica's.
+func TestFoundTouchesNothing(t *testing.T) {
+	for _, name := range []string{"store", "store.new"} {
+		parent := t.TempDir()
+		if err := os.MkdirAll(filepath.Join(parent, name, "mine"), 0o700); err != nil {
+			t.Fatal(err)
+		}
+		s := replica.Boot(map[uint64]string{1: "a:1"})
+		if err := node.Found(filepath.Join(parent, "store"), 7, 1, s); !errors.Is(err, node.ErrFolder) {
+			t.Errorf("%s: %v", name, err)
+		}
+		if _, err := os.Stat(filepath.Join(parent, name, "mine")); err != nil {
 			t.Error(err)
 		}
 	}

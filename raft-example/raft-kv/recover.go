@@ -55,8 +55,9 @@ type recoverCmd struct {
 func (recoverCmd) Help() string {
 	return `For a cluster of which a majority is gone for good. The new cluster has one member, all
 that the replica's log has, and an id of its own: members and clients of the old one are refused. A
-write that only the lost members had is lost. Take the replica whose log is longest (raft-kv status
---json: last), and never two of them.
+write that only the lost members had is lost. Take the replica with the highest term of its last
+entry (raft-kv status --json: last_term), of several with the same the one whose log is longest
+(last), and never two of them.
 
 Examples:
   raft-kv recover /var/lib/raft-kv --id 3 --addr 10.0.0.3:31850 --dir /var/lib/raft-kv-2`

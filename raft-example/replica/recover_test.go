@@ -51,7 +51,8 @@ func TestRecover(t *testing.T) {
 	}
 	st := r.Status()
 	h, _, _ := r.log.InitialState()
-	if st.Keys != 3 || st.Sessions != 1 || st.Applied != 6 || h.GetTerm() != 7 ||
+	if st.Keys != 3 || st.Sessions != 1 || st.Applied != 6 || st.LastTerm != 7 ||
+		h.GetTerm() != 7 ||
 		!maps.Equal(st.Members, members) || len(st.Voters) != 1 || st.Voters[0] != 2 {
 		t.Errorf("%+v", st)
 	}

@@ -33,7 +33,7 @@ func (r *Replica) ticks() int {
 	case r.saving || r.retiring || len(r.log.conf.GetVotersOutgoing()) > 0 || r.requests() > 0:
 	case r.state == raft.StateLeader && r.rest.level:
 		return max(1, min(beatTicks, r.cfg.ElectionTicks/2))
-	case r.follows() && r.rest.calm:
+	case r.follows() && r.rest.calm && !r.rest.heard: // else what follows is no time without a leader
 		return max(1, r.cfg.ElectionTicks-3)
 	}
 	return 1

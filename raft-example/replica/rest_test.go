@@ -1,6 +1,7 @@
 package replica
 
 import (
+	"slices"
 	"testing"
 	"time"
 
@@ -10,25 +11,35 @@ import (
 
 // wake lets time pass until the next replica wants to be called, and calls it alone.
 func (m *mesh) wake() {
+	m.now = max(m.now+1, m.nextWake())
+	for id := uint64(1); id < 16; id++ {
+		if p := m.posts[id]; p != nil && !m.cut[id] && p.NextWake() <= m.now {
+			p.Tick(m.now)
+		}
+	}
+	m.carryAll()
+}
+
+// carryAll carries all messages, and lets replicas see the time after each pass, as a loop does.
+func (m *mesh) carryAll() {
+	for m.carry() {
+		for id := uint64(1); id < 16; id++ {
+			if p := m.posts[id]; p != nil && !m.cut[id] {
+				p.Tick(m.now)
+			}
+		}
+	}
+}
+
+// nextWake is when the next replica wants to be called.
+func (m *mesh) nextWake() monotime.Time {
 	next := monotime.Never
 	for _, p := range m.posts {
 		if !m.cut[p.cfg.ID] {
 			next = min(next, p.NextWake())
 		}
 	}
-	m.now = max(m.now+1, next)
-	for id := uint64(1); id < 16; id++ {
-		if p := m.posts[id]; p != nil && !m.cut[id] && p.NextWake() <= m.now {
-			p.Tick(m.now)
-		}
-	}
-	for m.carry() {
-		for id := uint64(1); id < 16; id++ { // as a loop does after each pass
-			if p := m.posts[id]; p != nil && !m.cut[id] {
-				p.Tick(m.now)
-			}
-		}
-	}
+	return next
 }
 
 // TestRest: replicas that have nothing to do wake some twelve times in a second, and the leader
@@ -101,5 +112,45 @@ func TestRestEnds(t *testing.T) {
 	m.pass(time.Second)
 	if at := l.TickAt(); at == l.nextTick {
 		t.Error("it does not rest again")
+	}
+}
+
+// TestRestBusy: a leader that dies while it is busy is missed as soon as one at rest: what a
+// follower hears is the end of what had passed before, not of what comes.
+func TestRestBusy(t *testing.T) {
+	const tick = 20 * time.Millisecond
+	var took []time.Duration
+	for i := range 60 {
+		m := newMesh(t, Config{}, 1, 2, 3)
+		m.pass(time.Second)
+		l := m.posts[1]
+		id := m.session(l)
+		m.pass(time.Second)
+		end := m.now.Add(time.Second + time.Duration(i)*7*tick/60)
+		for seq := uint64(1); m.now < end; seq++ {
+			next := m.now.Add(2 * time.Millisecond)
+			for m.nextWake() < next {
+				m.wake()
+			}
+			m.now = max(m.now, next)
+			l.Propose(putBytes(id, seq, "a"), 7)
+			l.Process()
+			m.carryAll()
+		}
+		if !l.Leads() {
+			t.Fatal("it does not lead")
+		}
+		m.cut[1] = true
+		died := m.now
+		for !m.posts[2].Leads() && !m.posts[3].Leads() {
+			if m.wake(); m.now > died.Add(3*time.Second) {
+				t.Fatal("nobody leads")
+			}
+		}
+		took = append(took, m.now.Sub(died))
+	}
+	slices.Sort(took)
+	if took[30] > 15*tick { // the least of two times between 10 and 20 ticks
+		t.Errorf("another one leads after %v, %v and %v", took[0], took[30], took[59])
 	}
 }

@@ -21,6 +21,7 @@ type Status struct {
 	Term     uint64            `json:"term"`
 	First    uint64            `json:"first"` // index of the first entry that is kept
 	Last     uint64            `json:"last"`
+	LastTerm uint64            `json:"last_term"` // of the last entry
 	Applied  uint64            `json:"applied"`
 	Version  uint8             `json:"version"` // the cluster's, see kv.Format
 	Keys     int               `json:"keys"`
@@ -48,8 +49,9 @@ type Reads struct {
 // Status returns it.
 func (r *Replica) Status() Status {
 	first, _ := r.log.FirstIndex()
+	lastTerm, _ := r.log.Term(r.lastIndex())
 	s := Status{ID: r.cfg.ID, Leader: r.leader, State: r.state.String(), Term: r.term, First: first,
-		Last: r.lastIndex(), Applied: r.applied, Version: r.store.Version(), Keys: r.store.Len(),
+		Last: r.lastIndex(), LastTerm: lastTerm, Applied: r.applied, Version: r.store.Version(), Keys: r.store.Len(),
 		Sessions: r.store.Sessions(), Elected: r.elected, Durable: r.durable,
 		Members: maps.Clone(r.members), Learners: r.log.conf.GetLearners(), Reads: r.served,
 		Voters: r.log.conf.GetVoters(), Outgoing: r.log.conf.GetVotersOutgoing()}
