@@ -108,8 +108,8 @@
 //     trailers are not read, for which weighted_round_robin is refused.
 //   - ClientConn does not become idle by itself, and ResetConnectBackoff is not there.
 //   - A connection has at most Config.MaxQueue unary calls, 65,536 by default, those that wait too.
-//     Further ones end with ResourceExhausted. While 4 MiB of requests are on their way, small calls
-//     wait for slots with large ones.
+//     Further ones end with ResourceExhausted. While 4 MiB of requests are on their way, small
+//     calls wait for slots with large ones.
 //   - A server that lets an address have few sessions with few slots stops streams when calls that
 //     block use all but some six slots: give it more Slots than calls block.
 //   - Defaults of erpc.Config that are grpcerpc's own: 64 Slots, 128 Credits, MaxMessage of 65 MiB,
