@@ -52,7 +52,7 @@ func (r *Replica) Status() Status {
 	lastTerm, _ := r.log.Term(r.lastIndex())
 	s := Status{ID: r.cfg.ID, Leader: r.leader, State: r.state.String(), Term: r.term, First: first,
 		Last: r.lastIndex(), LastTerm: lastTerm, Applied: r.applied, Version: r.store.Version(),
-		Keys: r.store.Len(),
+		Keys:     r.store.Len(),
 		Sessions: r.store.Sessions(), Elected: r.elected, Durable: r.durable,
 		Members: maps.Clone(r.members), Learners: r.log.conf.GetLearners(), Reads: r.served,
 		Voters: r.log.conf.GetVoters(), Outgoing: r.log.conf.GetVotersOutgoing()}
