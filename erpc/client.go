@@ -375,10 +375,10 @@ func contextError(ctx context.Context) error {
 // with a goroutine and a transport, with others (Dial, Loop.Dial), or has one of its own (Dial).
 // As many calls are under way as there are callers: it opens further sessions when the slots of
 // those that it has are in use, and closes them when they had no call for some seconds. Calls wait
-// for a slot while a server refuses further sessions, and while 4 MiB of requests have not arrived.
-// Requests of 16 KiB and more use no slot while 4 MiB of such have not arrived, nor while others
-// wait for that: small calls find slots. Each kind keeps its order.
-// All calls, under way and waiting, are Config.MaxQueue at most.
+// for a slot while a server refuses further sessions, and while 4 MiB of small requests have not
+// arrived. Requests of 16 KiB and more take no slot while 4 MiB of such have not arrived: they wait
+// in their order, and small calls do not wait for them. All calls, under way and waiting, are
+// Config.MaxQueue at most.
 //
 // A call that was given up uses its slot until its handler has returned at the server. Others do
 // not wait behind it: further sessions open, as many as Config.MaxSessions here and at the server
