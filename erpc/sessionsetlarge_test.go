@@ -19,7 +19,7 @@ func padded(c *erpc.Client, ctx context.Context, n int) caller {
 }
 
 // TestSmallBesideLarge: large requests that have not arrived keep no small call waiting, however
-// many wait, and small calls without end keep no large one waiting.
+// many wait, and open few sessions; small calls without end keep no large one waiting.
 func TestSmallBesideLarge(t *testing.T) {
 	checkLeaks(t)
 	f := newFarm(t, 1)
@@ -30,6 +30,9 @@ func TestSmallBesideLarge(t *testing.T) {
 	f.all("a small call", f.calls(of(c), tEcho, larges, smalls), smalls, nil)
 	if n := s.count - smalls; n > larges/4 {
 		t.Errorf("the small calls ended after %d of %d large ones", n, larges)
+	}
+	if n := c.ClientSessions(); n > 8 {
+		t.Errorf("%d sessions", n)
 	}
 	over := false
 	again := func() {}
@@ -68,6 +71,15 @@ func TestLargeHeldBack(t *testing.T) {
 	for range callers {
 		is(t, "a call that was given up", wait(f, mine, "it"), erpc.ErrCancelled, erpc.ErrNotRun)
 	}
+	s.die()
+	for range callers {
+		if wait(f, others, "a call of a server that is dead") == nil {
+			t.Error("a call of a server that is dead succeeded")
+		}
+	}
+	f.rounds(10 * time.Second)
+	others = f.calls(padded(c, bg, 1<<20), tEcho, 0, callers)
+	f.rounds(10 * time.Millisecond)
 	closed := make(chan error, 1)
 	go func() { closed <- c.Close() }()
 	is(t, "close", wait(f, closed, "close"), nil)
@@ -90,19 +102,29 @@ func TestKeepSlots(t *testing.T) {
 	c, s := f.dial("s0"), f.servers[0]
 	is(t, "keep", c.KeepSlots(100), nil) // a quarter of them
 	for life := range 2 {
+		ahead := make(chan error, kept)
+		goAhead := func(want int) {
+			for i := range uint64(kept) {
+				is(t, "post", f.loop.Post(func(*erpc.Rpc) {
+					err := c.StartInLoop(tHold, id(100+i), func(_ []byte, err error) { ahead <- err })
+					is(t, "start", err, nil)
+				}), nil)
+			}
+			f.holds(want)
+		}
+		others := slots - kept
+		if life == 1 {
+			goAhead(kept)
+			others = slots
+		}
 		errs := f.calls(of(c), tHold, 0, slots)
 		f.rounds(100 * time.Millisecond)
-		if n := len(s.held); n != slots-kept {
-			t.Fatalf("life %d: %d calls have slots, want %d", life, n, slots-kept)
+		if n := len(s.held); n != others {
+			t.Fatalf("life %d: %d calls have slots, want %d", life, n, others)
 		}
-		ahead := make(chan error, kept)
-		for i := range uint64(kept) {
-			is(t, "post", f.loop.Post(func(*erpc.Rpc) {
-				err := c.StartInLoop(tHold, id(100+i), func(_ []byte, err error) { ahead <- err })
-				is(t, "start", err, nil)
-			}), nil)
+		if life == 0 {
+			goAhead(slots)
 		}
-		f.holds(slots)
 		f.answer()
 		f.holds(kept) // those that waited
 		f.answer()
