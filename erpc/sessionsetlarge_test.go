@@ -135,3 +135,20 @@ func TestKeepSlots(t *testing.T) {
 		f.rounds(10 * time.Second) // it is missed
 	}
 }
+
+// TestLargeSentAway: large calls that wait until others have arrived go elsewhere when the server
+// is silent.
+func TestLargeSentAway(t *testing.T) {
+	f, w, c := newWatched(t)
+	held := f.hold(of(c), 1)
+	f.servers[0].mute, w.yes = true, true
+	const callers = 20
+	large := f.calls(padded(c, bg, 1<<20), tEcho, 100, callers)
+	f.until("it is silent", func() bool { return w.silent == 1 })
+	for range callers - 4 { // that have slots
+		is(t, "a call that waited", wait(f, large, "it"), erpc.ErrNotRun)
+	}
+	f.servers[0].mute = false
+	f.until("the call is answered", func() bool { f.answer(); return len(held) == 1 })
+	f.all("a large call", large, 4, nil)
+}

@@ -63,7 +63,7 @@ func TestStreamsOfFewSlots(t *testing.T) {
 					}
 				}
 			}
-			for range blocked + min(blocked, 20) { // more than find slots
+			for range blocked + min(blocked, 1) { // more than find slots
 				calls.Go(func() { call("wait", 1) })
 			}
 			for range blocked {
@@ -74,20 +74,24 @@ func TestStreamsOfFewSlots(t *testing.T) {
 					calls.Go(func() { call("", 100) })
 				}
 			}
-			said, err := r.client.Collect(within(t))
-			is(t, "a stream that is not answered", err, codes.OK)
+			for range 8 { // as many exchanges, one after the other
+				said, err := r.client.Collect(within(t))
+				is(t, "a stream that is not answered", err, codes.OK)
+				is(t, "say", said.Send(&pb.HelloRequest{Name: "wait"}), codes.OK)
+				eventually(t, r.began, "its handler")
+				defer func() {
+					out, err := said.CloseAndRecv()
+					if err != nil || out.Message != "wait" {
+						t.Errorf("a stream that was not answered: %v, %v", out, err)
+					}
+				}()
+			}
 			s, err := r.client.Chat(within(t))
 			is(t, "a stream", err, codes.OK)
 			for range 100 {
-				is(t, "say", said.Send(&pb.HelloRequest{Name: "x"}), codes.OK)
 				is(t, "send", s.Send(&pb.HelloRequest{Payload: make([]byte, 20_000)}), codes.OK)
 				_, err = s.Recv()
 				is(t, "receive", err, codes.OK)
-			}
-			out, err := said.CloseAndRecv()
-			is(t, "the end", err, codes.OK)
-			if len(out.Message) != 100 {
-				t.Errorf("%d of 100 messages came", len(out.Message))
 			}
 			close(r.release)
 			calls.Wait()
