@@ -112,8 +112,8 @@
 //     their way, others of that size wait; small calls and streams do not wait for them.
 //   - Where a server lets an address have no further session, all but seven of its Slots are for
 //     unary calls: others wait when so many block. Streams go on: a connection has two slots for
-//     itself, and its streams five, or a quarter of fewer than 20. Of 4 slots they have one, and one
-//     with unary calls: a call that blocks stops them. Fewer do not serve a connection.
+//     itself, and its streams five, or a quarter of fewer than 20. Of 4 slots they have one, and
+//     one with unary calls: a call that blocks stops them. Fewer do not serve a connection.
 //   - Defaults of erpc.Config that are grpcerpc's own: 64 Slots, 128 Credits, MaxMessage of 65 MiB,
 //     MaxBackground of 65536.
 //
