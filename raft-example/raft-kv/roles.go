@@ -51,16 +51,16 @@ func (f *roleFlags) configure(n *netFlags, cfg *node.Config) (err error) {
 	if err = n.Load(); err != nil {
 		return err
 	}
+	if f.PeersAnywhere && (len(f.PeerName) > 0 || f.PeerPSKFile != "") {
+		return cli.Usagef("--peers-anywhere stands beside --peer-name or --peer-psk-file: choose one")
+	}
 	t := node.Trust{Anywhere: f.PeersAnywhere}
 	if t.Role, err = n.role("--peer", f.PeerName, f.PeerPSKFile, n.IsMember); err != nil {
 		return err
 	}
 	admins, err := n.role("--admin", f.AdminName, f.AdminPSKFile, n.IsAdmin)
-	switch {
-	case err != nil:
+	if err != nil {
 		return err
-	case t.ByRole() && t.Anywhere:
-		return cli.Usagef("--peers-anywhere stands beside --peer-name or --peer-psk-file: choose one")
 	}
 	for _, a := range f.AdminName {
 		for _, p := range f.PeerName {
