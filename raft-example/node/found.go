@@ -6,6 +6,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"syscall"
 
 	"github.com/userspace-rpc/erpc/raft-example/replica"
 	"github.com/userspace-rpc/erpc/raft-example/wal"
@@ -50,7 +51,13 @@ func RecoverFiles(from string, old wal.Identity, path string, cluster uint64, ad
 		return s, fmt.Errorf("%w %s has no log: %w", ErrFolder, from, err)
 	}
 	dir, state, err := wal.Open(from, old)
-	if err != nil {
+	switch {
+	case errors.Is(err, syscall.EROFS):
+		return s, fmt.Errorf("%w: copy the folder to a disk that can be written, and take the copy", err)
+	case errors.Is(err, wal.ErrCorrupt):
+		return s, fmt.Errorf("%w: nothing is taken of it; take the folder of another replica, or a backup",
+			err)
+	case err != nil:
 		return s, err
 	}
 	defer func() { err = errors.Join(err, dir.Close()) }()

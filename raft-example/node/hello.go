@@ -222,6 +222,10 @@ type Companion struct {
 	Err     string  `json:"error,omitempty"` // why nothing of it counts
 }
 
+// goesOn reports whether a session is there still: what was said in one that has ended may hold no
+// more, as after a restart.
+func goesOn(s *erpc.Session) bool { return s != nil && s.Err() == nil }
+
 // companions returns all other members.
 func (n *Node) companions() (list []Companion) {
 	for _, id := range n.rep.MemberIDs() {
@@ -229,7 +233,7 @@ func (n *Node) companions() (list []Companion) {
 			continue
 		}
 		c := Companion{ID: id}
-		if p := n.peers[id]; p != nil && p.says != nil {
+		if p := n.peers[id]; p != nil && p.says != nil && (goesOn(p.met) || goesOn(p.said)) {
 			if c.Met, c.Said = true, p.announces; c.Said {
 				c.Formats = p.says.Formats
 				c.Tick, c.Lease = p.says.Tick.Seconds()*1e3, p.says.Lease.Seconds()*1e3

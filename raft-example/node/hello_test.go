@@ -60,6 +60,11 @@ func TestHello(t *testing.T) {
 					return s.Peers[i].Said && strings.Contains(s.Peers[i].Err, c.want)
 				})
 			}
+			g.gone.Store(3)
+			g.nodes[2].Rpc().Wake()
+			awaitStatus(t, cl, g.addrs[0], func(s statusOf) bool { // of one that is gone nothing is known
+				return !s.Peers[1].Met && s.Peers[1].Err == ""
+			})
 		})
 	}
 }

@@ -16,7 +16,8 @@ import (
 // inquiry is an admin request that waits until members have said who they are. It is etcd's check
 // of a strict reconfiguration, and of who answers at an address:
 //
-//	a member that is added answers at its address, with its id, in this cluster, with its log
+//	a member that is added answers at its address, with its id, in this cluster, with its log;
+//	a new one has a format, a tick and a lease that go with this one's
 //	one that is to get a vote has got the log first, as a learner
 //	while a member is added with a vote, all others with one answer
 //	of those that have a vote afterwards a majority answers and has caught up
@@ -68,11 +69,12 @@ func (n *Node) inquire(req erpc.ReqHandle, a *Admin, members map[uint64]string) 
 	q.answered()
 }
 
-// probe asks what is at an address for a header.
+// probe asks what is at an address for a header, and a new member for its Hello.
 func (q *inquiry) probe(id uint64, addr string) bool {
 	n := q.n
 	var s *erpc.Session
-	if at, member := n.rep.Member(id); member && at == addr {
+	at, member := n.rep.Member(id)
+	if member && at == addr {
 		s = n.peer(id).session()
 	} else if own, err := n.rpc.CreateSession(addr); err == nil {
 		s, q.dialed = own, append(q.dialed, own)
@@ -80,17 +82,35 @@ func (q *inquiry) probe(id uint64, addr string) bool {
 	if s == nil {
 		return false
 	}
-	req, err := n.rpc.Alloc(headerSize)
+	if member {
+		return q.ask(id, addr, s, TypeRaft, n.appendHeader(nil, taken|saysHello, id))
+	}
+	h := n.hello()
+	return q.ask(id, addr, s, TypeHello, h.append(n.appendHeader(nil, n.announce(), id)))
+}
+
+// ask sends a request. A program of format 0 knows no Hello, and is asked for a header then, if the
+// cluster's version is its own.
+func (q *inquiry) ask(id uint64, addr string, s *erpc.Session, typ uint8, body []byte) bool {
+	n := q.n
+	req, err := n.rpc.Alloc(len(body))
 	if err != nil {
 		return false
 	}
-	n.appendHeader(req.Data()[:0], taken|saysHello, id)
-	_, err = n.rpc.EnqueueRequest(s, erpc.Request{Type: TypeRaft, Req: req, Timeout: probeTime,
+	copy(req.Data(), body)
+	_, err = n.rpc.EnqueueRequest(s, erpc.Request{Type: typ, Req: req, Timeout: probeTime,
 		Done: func(c erpc.Completion) {
 			c.Req.Free()
-			if c.Err == nil {
+			switch {
+			case c.Err == nil:
 				q.said[id] = q.who(id, addr, c.Session, c.Resp.Data())
 				c.Resp.Free()
+			case errors.Is(c.Err, erpc.ErrNoHandler) && n.needs() > 0:
+				q.said[id] = fmt.Errorf("replica %d at %s runs a program of format 0, want %d", id, addr,
+					n.needs())
+			case errors.Is(c.Err, erpc.ErrNoHandler) && typ == TypeHello &&
+				q.ask(id, addr, s, TypeRaft, n.appendHeader(nil, taken|saysHello, id)):
+				return
 			}
 			q.answered()
 		}})
@@ -113,7 +133,8 @@ func (q *inquiry) who(id uint64, addr string, s *erpc.Session, b []byte) error {
 		known = p.log
 	}
 	_, member := n.rep.Member(id)
-	switch verdict := field(0) & 0xff; {
+	verdict := field(0) & 0xff
+	switch {
 	case field(1) != n.cfg.Cluster:
 		return fmt.Errorf("%s is of cluster %d, not %d", addr, field(1), n.cfg.Cluster)
 	case field(2) != id:
@@ -122,7 +143,14 @@ func (q *inquiry) who(id uint64, addr string, s *erpc.Session, b []byte) error {
 		return fmt.Errorf("replica %d at %s has not the role of a member", id, addr)
 	case known != 0 && field(4) != known:
 		return fmt.Errorf("replica %d at %s has lost the log that it had: give it a new id", id, addr)
-	case !member && verdict != taken && verdict != notYet && verdict != unsaid:
+	}
+	if h, ok := parseHello(b); ok {
+		own := n.hello()
+		if err := own.suits(&h); err != nil {
+			return fmt.Errorf("replica %d at %s does not go with this one: %w", id, addr, err)
+		}
+	}
+	if !member && verdict != taken && verdict != notYet && verdict != unsaid {
 		return fmt.Errorf("replica %d at %s refuses this leader, start it with --join", id, addr)
 	}
 	return nil

@@ -28,6 +28,7 @@ type group struct {
 	addrs []string
 	nexus []*erpc.Nexus
 	stop  atomic.Bool
+	gone  atomic.Int64 // the number of one that has ended before
 	ended chan error
 }
 
@@ -78,8 +79,10 @@ func startChanged(t *testing.T, n int, change func(cfg *node.Config)) *group {
 		nd.Attach(r)
 		g.nodes, g.nexus = append(g.nodes, nd), append(g.nexus, x)
 	}
-	for _, nd := range g.nodes {
-		go func() { g.ended <- nd.Run(g.stop.Load) }()
+	for i, nd := range g.nodes {
+		go func() {
+			g.ended <- nd.Run(func() bool { return g.stop.Load() || g.gone.Load() == int64(i+1) })
+		}()
 	}
 	t.Cleanup(g.close)
 	return g

@@ -131,6 +131,8 @@ func TestUnsafeAdds(t *testing.T) {
 		o.f.addrs()[2]+" is replica 3, not 2")
 	o.want("member learner 4 "+nobody[0], cli.Failed, "replica 4 does not answer")
 	o.want("member add 4 "+foreign.addr, cli.Failed, foreign.addr+" is of cluster 6, not 5")
+	o.want("member add 4 "+o.join(4, 5, "--join", "--lease=77ms").addr, cli.Failed,
+		"does not go with this one", "77ms")
 	moved := fmt.Sprintf("members 1=%s,2=%s,3=%s", o.f.addrs()[0], nobody[0], o.f.addrs()[2])
 	o.want(moved, cli.Failed, "replica 2 does not answer at "+nobody[0])
 	_, text := o.run("status")
