@@ -1,5 +1,7 @@
 package grpcerpc_test
 
+//lint:file-ignore SA1019 the table has what is deprecated too
+
 import (
 	"go/ast"
 	"go/parser"
