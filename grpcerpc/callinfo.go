@@ -40,7 +40,7 @@ type callInfo struct {
 	onFinish     []func(error)
 }
 
-// chosen is what a call of this package's own goes over, whatever the picker says.
+// chosen takes calls of this package's own, whatever the picker says.
 type chosen interface {
 	// choose returns the link with one call counted in.
 	choose() (*link, error)

@@ -67,7 +67,7 @@ func both(
 	})
 }
 
-// at is what a resolver says of one address, with a service config that parse returns.
+// at returns the state of a resolver with one address and a service config.
 func at(addr string, config *serviceconfig.ParseResult) resolver.State {
 	return resolver.State{Addresses: []resolver.Address{{Addr: addr}}, ServiceConfig: config}
 }
@@ -202,8 +202,8 @@ func TestFinishWhileWaiting(t *testing.T) {
 	})
 }
 
-// TestServiceConfigTexts: what can be read is what grpc-go can read, but for a balancer that is
-// refused here. ("hedgingPolicy" is a field that it does not know.)
+// TestServiceConfigTexts: grpcerpc and grpc-go read the same texts, and refuse the same. (grpc-go
+// does not know the field "hedgingPolicy".)
 func TestServiceConfigTexts(t *testing.T) {
 	retry := `{"methodConfig": [{"name": [{}], "retryPolicy": {"maxAttempts": 2, "maxBackoff": "1s",
 		"initialBackoff": "%s", "backoffMultiplier": 1, "retryableStatusCodes": ["ABORTED", 14]}}]}`

@@ -31,7 +31,7 @@ func (silentGreeter) Chat(s grpc.BidiStreamingServer[pb.HelloRequest, pb.HelloRe
 	return s.Context().Err()
 }
 
-// TestStreamEdges: what applications see at the edges of streams is what they see of grpc-go.
+// TestStreamEdges: streams end for applications as those of grpc-go do.
 func TestStreamEdges(t *testing.T) {
 	type result struct {
 		code codes.Code

@@ -13,8 +13,8 @@ import (
 	"google.golang.org/grpc/status"
 )
 
-// health is what a connection knows of how healthy its server says that it is (gRFC A17). A service
-// config asks for that by its healthCheckConfig. Balancers learn of it by a listener; to those that
+// health holds what the server of a connection says of its health (gRFC A17). A service config asks
+// for that by its healthCheckConfig. Balancers learn of it by a listener; to those that
 // have HealthCheckEnabled in its place an unhealthy connection has failed. Without a
 // healthCheckConfig all that is connected is healthy. The lock of the subConn guards it.
 type health struct {
@@ -173,7 +173,7 @@ func (l *link) watchHealth(
 	return stop
 }
 
-// sickness is what is told of a server that is not healthy.
+// sickness tells balancers of a server that is not healthy.
 func sickness(format string, what any) balancer.SubConnState {
 	return balancer.SubConnState{ConnectivityState: connectivity.TransientFailure,
 		ConnectionError: fmt.Errorf(format, what)}

@@ -5,10 +5,14 @@ import (
 
 	"google.golang.org/grpc/balancer"
 	"google.golang.org/grpc/balancer/base"
+	_ "google.golang.org/grpc/balancer/leastrequest" // registers least loaded
 	"google.golang.org/grpc/connectivity"
 	estats "google.golang.org/grpc/experimental/stats"
 	"google.golang.org/grpc/resolver"
 )
+
+// defaultBalancer is gRPC's.
+const defaultBalancer = "pick_first"
 
 // policy is a load balancing policy of a ClientConn: a balancer, and the connections that it asked
 // for. When a service config names another one, that takes the place of the current one as soon as

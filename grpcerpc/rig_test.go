@@ -182,16 +182,20 @@ func serve(
 		t.Fatal(err)
 	}
 	var served sync.WaitGroup
-	served.Go(func() {
-		if err := s.Serve(tr); err != nil {
-			t.Errorf("Serve: %v", err)
-		}
-	})
+	served.Go(func() { ranUntilStop(t, s.Serve(tr)) })
 	t.Cleanup(func() {
 		s.Stop()
 		served.Wait()
 	})
 	return s, tr.LocalAddr().String()
+}
+
+// ranUntilStop checks the error of a server that was stopped, maybe before it began.
+func ranUntilStop(t testing.TB, err error) {
+	t.Helper()
+	if err != nil && !errors.Is(err, grpcerpc.ErrStopped) {
+		t.Errorf("Serve: %v", err)
+	}
 }
 
 func connect(t testing.TB, target string, dial ...grpcerpc.DialOption) *grpcerpc.ClientConn {

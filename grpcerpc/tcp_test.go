@@ -23,7 +23,7 @@ func serveTCP(t *testing.T, s *grpcerpc.Server, opts ...grpc.ServerOption) strin
 	lis, err := net.Listen("tcp", "127.0.0.1:0")
 	is(t, "listen", err, codes.OK)
 	var served sync.WaitGroup
-	served.Go(func() { is(t, "ServeTCP", s.ServeTCP(lis, opts...), codes.OK) })
+	served.Go(func() { ranUntilStop(t, s.ServeTCP(lis, opts...)) })
 	t.Cleanup(func() {
 		s.Stop()
 		served.Wait()

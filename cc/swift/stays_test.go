@@ -37,8 +37,8 @@ func TestSlowPath(t *testing.T) {
 	}
 }
 
-// TestQueueIsNoPath: what falls as the session yields was a queue, and so is what stands while it
-// has packets under way.
+// TestQueueIsNoPath: a delay that falls as the session yields does not count as the path's, nor
+// does one that stays while it has packets under way.
 func TestQueueIsNoPath(t *testing.T) {
 	c, now := New(filled(t, Config{}), 3e9), cc.Time(0)
 	queue := 10 * ms

@@ -16,7 +16,8 @@ import (
 // Admin is a request of TypeAdmin, as JSON. Its answer is one of package kv: with Found if all of
 // it was so already; of a bad change, Malformed, the value is the reason; Busy if it is to be asked
 // for again, the value is why. A change that is refused since it could cost the quorum is an error
-// with the code CodeFailedPrecondition, see ErrUnsafe.
+// with the code CodeFailedPrecondition, see ErrUnsafe. Who is no admin gets CodePermissionDenied,
+// see Config.Admins.
 type Admin struct {
 	Cluster  uint64         `json:"cluster"`
 	Change   replica.Change `json:"change,omitempty"`

@@ -36,6 +36,9 @@
 //
 // A replica without any members, one that waits to be added, takes guests from everywhere.
 //
+// Requests of TypeAdmin and TypeBackup are heard from all, or from those of Config.Admins alone, a
+// [Role] that members do not have by theirs.
+//
 // That this replica's log is not the one that others know, it believes only in an answer of a
 // member that it has asked itself. A request that says so makes it ask.
 //

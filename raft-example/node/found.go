@@ -55,8 +55,8 @@ func RecoverFiles(from string, old wal.Identity, path string, cluster uint64, ad
 	case errors.Is(err, syscall.EROFS):
 		return s, fmt.Errorf("%w: copy the folder to a disk that can be written, and take the copy", err)
 	case errors.Is(err, wal.ErrCorrupt):
-		return s, fmt.Errorf("%w: nothing is taken of it; take the folder of another replica, or a backup",
-			err)
+		return s, fmt.Errorf("%w: nothing is taken of it; take the folder of another replica, or a "+
+			"backup", err)
 	case err != nil:
 		return s, err
 	}

@@ -46,6 +46,9 @@ type Config struct {
 	Peers map[uint64]uint64
 	// Trust says whose sessions are members'. Default: by their addresses.
 	Trust Trust
+	// Admins alone change members, the leader and the version, and get the whole state. Without such
+	// a role any client may.
+	Admins Role
 	// Formats are those of messages and entries that this member says it knows. Default: those of
 	// package kv; tests pass for later versions.
 	Formats Formats
@@ -196,9 +199,9 @@ func (n *Node) Register(x Registrar) error {
 func RegisterLate(x Registrar, get func() *Node) error {
 	for typ, fn := range map[uint8]func(*Node, erpc.ReqHandle){
 		TypeRaft: (*Node).onRaft, TypeSnap: (*Node).onSnap, TypeKV: (*Node).onKV,
-		TypeStatus: (*Node).onStatus, TypeAdmin: (*Node).onAdmin, TypeEcho: (*Node).onEcho,
+		TypeStatus: (*Node).onStatus, TypeAdmin: asAdmin((*Node).onAdmin), TypeEcho: (*Node).onEcho,
 		TypeMembers: (*Node).onMembers, TypeHello: (*Node).onHello,
-		TypeBackup: (*Node).onBackup,
+		TypeBackup: asAdmin((*Node).onBackup),
 	} {
 		err := x.Register(typ, erpc.Dispatch, func(r erpc.ReqHandle) {
 			if n := get(); n != nil {

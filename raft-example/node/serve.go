@@ -73,10 +73,11 @@ func (n *Node) onStatus(req erpc.ReqHandle) {
 		SyncP99  float64     `json:"sync_p99_ms,omitempty"`
 		Writing  float64     `json:"writing_ms,omitempty"` // how long the write under way has taken
 		Trust    string      `json:"trust"`
+		Admins   string      `json:"admins"`
 		Formats  Formats     `json:"formats"` // that it knows
 		Peers    []Companion `json:"peers"`
-	}{n.cfg.Cluster, s, ms(took), ms(p99), ms(n.rep.WriteFor()), n.Trust(), n.cfg.Formats,
-		n.companions()})
+	}{n.cfg.Cluster, s, ms(took), ms(p99), ms(n.rep.WriteFor()), n.Trust(), n.Admins(),
+		n.cfg.Formats, n.companions()})
 	if err != nil {
 		_ = req.RespondError(err)
 		return

@@ -18,8 +18,8 @@ func TestTrustSaid(t *testing.T) {
 		want  bool
 	}{
 		{Trust{}, replica.Start{}, true}, {Trust{}, member, false},
-		{Trust{Key: func(string) bool { return true }}, replica.Start{}, false},
-		{Trust{Certificates: []string{"*"}}, replica.Start{}, false},
+		{Trust{Role: Role{Key: func(string) bool { return true }}}, replica.Start{}, false},
+		{Trust{Role: Role{Certificates: []string{"*"}}}, replica.Start{}, false},
 		{Trust{Anywhere: true}, replica.Start{}, false}, // which says as much
 	} {
 		n, err := New(Config{Config: replica.Config{ID: 1}, Start: c.start, Trust: c.trust})

@@ -71,7 +71,8 @@ func (c *backupCmd) Run(e *cli.Env) error {
 			}{p.Index, p.Total}, "%s has the state up to entry %d, %d bytes", c.File, p.Index, p.Total)
 		}
 		last = fmt.Errorf("backup from %s: %w", addr, err)
-		if e.Ctx.Err() != nil || erpc.CodeOf(err) == erpc.CodeFailedPrecondition {
+		if e.Ctx.Err() != nil || erpc.CodeOf(err) == erpc.CodeFailedPrecondition ||
+			errors.Is(err, errNoAdmin) {
 			break
 		}
 	}
@@ -131,7 +132,7 @@ func (c *backupCmd) piece(ctx context.Context, b *client.Blocking, addr string,
 	defer cancel()
 	got, err := b.Call(ctx, addr, node.TypeBackup, q.Append(nil))
 	if err != nil {
-		return p, err
+		return p, adminError(err)
 	}
 	if p, err = node.ParseBackup(got); err == nil && p.Total == 0 && q.Index != 0 {
 		select {

@@ -21,8 +21,8 @@ const changePause = 20 * time.Millisecond
 
 // change asks one server after the other, until the leader has done it. Already says that all of it
 // was so before any attempt of this call. Errors: replica.ErrMember, of an upgrade node.ErrUpgrade,
-// kv.ErrWrongCluster, node.ErrUnsafe, client.ErrDeadline, and client.ErrUnknown with it if an
-// attempt had no answer.
+// kv.ErrWrongCluster, node.ErrUnsafe, errNoAdmin, client.ErrDeadline, and client.ErrUnknown with it
+// if an attempt had no answer.
 func change(ctx context.Context, b *client.Blocking, servers []string, a node.Admin) (
 	already bool, err error,
 ) {
@@ -44,7 +44,10 @@ func change(ctx context.Context, b *client.Blocking, servers []string, a node.Ad
 				return false, err
 			}
 		}
+		err = adminError(err)
 		switch {
+		case errors.Is(err, errNoAdmin):
+			return false, err
 		case erpc.CodeOf(err) == erpc.CodeFailedPrecondition:
 			return false, fmt.Errorf("%w: %w", node.ErrUnsafe, err)
 		case err != nil:

@@ -88,6 +88,8 @@ func TestUsage(t *testing.T) {
 		{"server --id 1 --addr 127.0.0.1:0 --join --peer-name [", "not a pattern"},
 		{"server --id 1 --addr 127.0.0.1:0 --join --peer-name a --peers-anywhere", "choose one"},
 		{"server --id 1 --addr 127.0.0.1:0 --join --peer-psk-file x", "needs --psk-file"},
+		{"server --id 1 --addr 127.0.0.1:0 --join --admin-name a", "needs --tls-cert and --tls-ca"},
+		{"server --id 1 --addr 127.0.0.1:0 --join --admin-psk-file x", "needs --psk-file"},
 		{"get k --resolve nonsense", "want NAME:PORT"},
 		{"member add 4", "an address goes with"},
 		{"cluster --replicas 99", "want 1 to 9"},

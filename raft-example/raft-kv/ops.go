@@ -147,7 +147,8 @@ func (c *casCmd) Run(e *cli.Env) error {
 type report struct {
 	Cluster uint64 `json:"cluster"`
 	Addr    string `json:"addr"`
-	Trust   string `json:"trust,omitempty"` // by what it knows members
+	Trust   string `json:"trust,omitempty"`  // by what it knows members
+	Admins  string `json:"admins,omitempty"` // from whom it takes admin commands
 	replica.Status
 	SyncTime float64          `json:"sync_ms,omitempty"`     // of a typical write to its disk
 	SyncP99  float64          `json:"sync_p99_ms,omitempty"` // one in a hundred takes longer
@@ -191,12 +192,16 @@ func statusText(list []report) string {
 			s.Applied, s.First, s.Last, s.Keys, s.Durable, versionText(&s), memberText(&s.Status))
 	}
 	_ = w.Flush() // a Builder takes all
-	said := map[string]bool{"": true}
+	said := map[string]bool{}
 	for _, s := range list {
-		if !said[s.Trust] {
-			fmt.Fprintf(&text, "members are known %s\n", s.Trust)
+		for _, line := range []struct{ about, what string }{
+			{"members are known ", s.Trust}, {"admin commands are taken ", s.Admins},
+		} {
+			if line.what != "" && !said[line.about+line.what] {
+				fmt.Fprintln(&text, line.about+line.what)
+			}
+			said[line.about+line.what] = true
 		}
-		said[s.Trust] = true
 	}
 	for _, s := range list {
 		if s.Removed {

@@ -2,11 +2,13 @@ package main
 
 import (
 	"fmt"
+	"math/rand/v2"
 	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -45,7 +47,7 @@ func (p *page) local(line string) []string {
 	for i, a := range args {
 		if strings.HasPrefix(a, "/") {
 			args[i] = filepath.Join(p.dir, host, a)
-		} else if strings.HasSuffix(a, ".bak") {
+		} else if strings.HasSuffix(a, ".bak") || strings.HasSuffix(a, ".psk") {
 			args[i] = filepath.Join(p.dir, a)
 		}
 	}
@@ -73,7 +75,28 @@ func (p *page) kill(which func(c *child) bool) {
 	}
 }
 
-// serve starts a replica.
+// keys makes a file of keys: a new one, or one of others.
+func (p *page) keys(args []string) {
+	p.t.Helper()
+	var text []byte
+	to := slices.Index(args, ">")
+	if args[0] == "openssl" {
+		text = fmt.Appendf(nil, "%064x\n", rand.Uint64())
+	} else {
+		for _, name := range args[1:to] {
+			b, err := os.ReadFile(name)
+			if err != nil {
+				p.t.Fatal(err)
+			}
+			text = append(text, b...)
+		}
+	}
+	if err := os.WriteFile(args[to+1], text, 0o600); err != nil {
+		p.t.Fatal(err)
+	}
+}
+
+// serve starts a replica, anew if it runs.
 func (p *page) serve(args []string) {
 	p.t.Helper()
 	exe, err := os.Executable()
@@ -82,6 +105,9 @@ func (p *page) serve(args []string) {
 	}
 	id, _ := strconv.ParseUint(flagOf(args, "--id"), 10, 64)
 	c := &child{id: id, addr: flagOf(args, "--addr")}
+	if before := p.running[c.addr]; before != nil {
+		before.stop()
+	}
 	cmd := exec.Command(exe, append(args, "--child", "--json", fmt.Sprint("--tick=", testTick))...)
 	if err := c.launch(cmd, (*exec.Cmd).Start); err != nil {
 		p.t.Fatal(err)
@@ -109,6 +135,9 @@ func TestPage(t *testing.T) {
 			switch {
 			case args[0] == "server":
 				p.serve(args)
+				continue
+			case args[0] == "openssl" || args[0] == "cat":
+				p.keys(args)
 				continue
 			case args[0] == "recover":
 				p.kill(func(c *child) bool { return c.addr != p.hosts["10.0.0.9:31850"] })

@@ -49,6 +49,10 @@ keys --peer-psk-file. A cluster with one key goes over in three rounds, one memb
 first --psk-file has the new key behind the old one; then --peer-psk-file has the new key and the
 old one behind it, and --psk-file the old one; then --peer-psk-file has the new key alone.
 
+Any client may change members, leader and version, and back up, unless admins have a role of their
+own: --admin-name, --admin-psk-file. Members are no admins. Admins use their certificate or key as
+--tls-cert or --psk-file of the same commands.
+
 With --lease the leader serves reads at once for so long after a majority has answered it. All
 replicas need the same one. It assumes that clocks run at about the same rate: while the leader's
 advances by that time, no other one may advance by 9 ticks. Otherwise reads may be stale.`
@@ -98,7 +102,7 @@ func (c *serverCmd) Run(e *cli.Env) (err error) {
 	if err != nil {
 		return err
 	}
-	if cfg.Trust, err = c.trust(&c.netFlags); err != nil {
+	if err = c.configure(&c.netFlags, &cfg); err != nil {
 		return err
 	}
 	defer leastheap.Keep(uint64(c.Heap)<<20, c.GC)()
@@ -150,9 +154,7 @@ func (c *serverCmd) Run(e *cli.Env) (err error) {
 			files.Scrub(n, c.Scrub)
 		}
 	}
-	if !cfg.Trust.ByRole() {
-		cfg.Logger.Warn("members are known "+n.Trust(), "replica", c.ID)
-	}
+	c.warn(&c.netFlags, &cfg, n)
 	if err := e.Print(c.JSON, ready{true, c.ID, r.LocalAddr().String()},
 		"replica %d of cluster %d serves on %v", c.ID, c.netFlags.Cluster, r.LocalAddr()); err != nil {
 		return err

@@ -16,9 +16,13 @@ func TestStatusOfHostileReplica(t *testing.T) {
 		{Addr: "b:2", Status: replica.Status{Err: "no\x1b]0;title\a \u202eanswer"}},
 	}
 	list[0].Trust, list[1].Trust = "by nothing\x1b", "by nothing\x1b"
+	list[0].Admins, list[1].Admins = "from\x1b", "from\x1b"
 	text := statusText(list)
 	if strings.Count(text, `members are known by nothing\u001b`) != 1 {
 		t.Errorf("%q does not say once by what members are known", text)
+	}
+	if strings.Count(text, `admin commands are taken from\u001b`) != 1 {
+		t.Errorf("%q does not say once from whom admin commands are taken", text)
 	}
 	if strings.ContainsAny(text, "\x1b\a\u202e") {
 		t.Errorf("%q", text)

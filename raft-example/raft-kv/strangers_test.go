@@ -207,19 +207,24 @@ func certified(t *testing.T, ca *sectest.CA, id string) secure.Flags {
 		TLSKey: file("PRIVATE KEY", key), TLSCA: writeFile(t, ca.PEM())}
 }
 
-// TestStrangersWithKeys: clients with a certificate or key of their own speak for no member; and a
-// member that others would take for a client does not start.
+// TestStrangersWithKeys: clients with a certificate or key of their own speak for no member, nor do
+// admins; and a member that others would take for a client does not start.
 func TestStrangersWithKeys(t *testing.T) {
 	ca := sectest.NewCA("ours")
-	const old, peers = "11111111111111111111111111111111\n", "22222222222222222222222222222222\n"
 	for name, c := range map[string]struct {
 		member, client secure.Flags
 		roles          roleFlags
 	}{
 		"TLS": {certified(t, ca, "spiffe://store/member/1"), certified(t, ca, "spiffe://store/reader/1"),
 			roleFlags{PeerName: []string{"spiffe://store/member/*"}}},
-		"PSK": {secure.Flags{PSKFile: writeFile(t, old)}, secure.Flags{PSKFile: writeFile(t, old)},
-			roleFlags{PeerPSKFile: writeFile(t, peers)}},
+		"PSK": {keyed(t, clientsKey), keyed(t, clientsKey),
+			roleFlags{PeerPSKFile: writeFile(t, membersKey)}},
+		"admin with TLS": {certified(t, ca, "spiffe://store/member/1"),
+			certified(t, ca, "spiffe://store/admin/1"),
+			roleFlags{PeerName: []string{"spiffe://store/member/*"},
+				AdminName: []string{"spiffe://store/admin/*"}}},
+		"admin with PSK": {keyed(t, clientsKey), keyed(t, adminsKey),
+			roleFlags{PeerPSKFile: writeFile(t, membersKey), AdminPSKFile: writeFile(t, adminsKey)}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			addrs, err := freeAddrs(3)
@@ -259,41 +264,48 @@ func TestStrangers(t *testing.T) {
 	}
 }
 
-// TestOverToMembersKey: a cluster with one key goes over to one of its members', one replica after
-// the other, in the three rounds of raft-kv server --help. Clients keep the old key.
-func TestOverToMembersKey(t *testing.T) {
-	const old, peers = "11111111111111111111111111111111\n", "22222222222222222222222222222222\n"
-	addrs, err := freeAddrs(3)
-	if err != nil {
-		t.Fatal(err)
-	}
-	before := secure.Flags{PSKFile: writeFile(t, old)}
-	f, err := newFleet(netFlags{Transport: "udp", Cluster: 5, Flags: before}, 3, t.TempDir(), testTick,
-		addrs)
-	if err != nil {
-		t.Fatal(err)
-	}
-	cf := clientFlags{netFlags: netFlags{Transport: "udp", Cluster: 5, Flags: before},
-		Timeout: 60 * time.Second}
-	c := startFleet(t, f, &cf)
+// TestOverToRoles: a cluster with one key goes over to one of its members' and one of its admins',
+// one replica after the other, in the three rounds of raft-kv server --help. Clients keep the old
+// key, and are no admins in the end.
+func TestOverToRoles(t *testing.T) {
+	o := operateWith(t, 3, t.TempDir(), keyed(t, clientsKey), roleFlags{})
 	ctx := testContext(t)
-	for _, round := range []struct{ keys, members string }{
-		{old + peers, ""}, {old, peers + old}, {old, peers},
+	c, err := o.cf.dial()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close()
+	o.want(fmt.Sprint("member lead ", o.leader()), cli.Done, "already")
+	for i, round := range []struct{ keys, members, admins string }{
+		{clientsKey + membersKey, "", ""}, {clientsKey, membersKey + clientsKey, adminsKey},
+		{clientsKey, membersKey, adminsKey},
 	} {
-		f.net.PSKFile, f.roles = writeFile(t, round.keys), roleFlags{}
+		o.f.net.PSKFile, o.f.roles = writeFile(t, round.keys), roleFlags{}
 		if round.members != "" {
-			f.roles.PeerPSKFile = writeFile(t, round.members)
+			o.f.roles.PeerPSKFile = writeFile(t, round.members)
+			o.f.roles.AdminPSKFile = writeFile(t, round.admins)
 		}
-		for i, m := range f.children {
+		for _, m := range o.f.children {
 			m.stop()
-			if err := f.start(m); err != nil {
+			if err := o.f.start(m); err != nil {
 				t.Fatal(err)
 			}
-			key := fmt.Sprint("key ", i)
-			if err := c.Put(ctx, key, []byte("v")); err != nil {
+			if err := c.Put(ctx, fmt.Sprint("key ", i), []byte("v")); err != nil {
 				t.Fatalf("%+v, replica %d: %v", round, m.id, err)
 			}
-			awaitApplied(t, ctx, c, f.addrs())
+			awaitApplied(t, ctx, c, o.f.addrs())
+		}
+	}
+	lead := fmt.Sprint("member lead ", o.leader())
+	o.want(lead, cli.Failed, "this client is no admin")
+	o.as(keyed(t, adminsKey)).want(lead, cli.Done, "already")
+	for _, m := range o.f.children {
+		m.stop()
+		for text, want := range map[string]int{"is one of --psk-file, too": 1,
+			"admin commands are taken from any client": 2, "members are known by their addresses": 2} {
+			if got := strings.Count(m.text(), text); got != want {
+				t.Errorf("replica %d says %d times %q, want %d: %s", m.id, got, text, want, m.text())
+			}
 		}
 	}
 }

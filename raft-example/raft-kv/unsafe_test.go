@@ -166,7 +166,8 @@ func TestUnsafeLogs(t *testing.T) {
 // TestUnsafeRole: with certificates of members one without is not added.
 func TestUnsafeRole(t *testing.T) {
 	ca := sectest.NewCA("ours")
-	member, other := certified(t, ca, "spiffe://store/member/1"), certified(t, ca, "spiffe://store/no/1")
+	member := certified(t, ca, "spiffe://store/member/1")
+	other := certified(t, ca, "spiffe://store/no/1")
 	roles := roleFlags{PeerName: []string{"spiffe://store/member/*"}}
 	o := operateWith(t, 3, "", member, roles)
 	no := o.join(4, 5, append(other.Args(), "--join")...)

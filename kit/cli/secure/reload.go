@@ -94,7 +94,7 @@ func (r *reloader) take(c contents) error {
 		return err
 	}
 	r.taken = c
-	k.note(&c)
+	k.names.Store(namesIn(&c))
 	if t != nil {
 		k.later.Store(t)
 	}

@@ -10,6 +10,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/userspace-rpc/erpc/security"
 	"github.com/userspace-rpc/erpc/security/sectest"
 )
 
@@ -33,6 +34,8 @@ func newProcess(t testing.TB, texts map[string]string) *process {
 	p.write(texts)
 	p.flags = Flags{TLSCert: p.files["cert"], TLSKey: p.files["key"], TLSCA: p.files["ca"],
 		PSKFile: p.files["psk"]}
+	p.flags.Members("--members", p.files["members"])
+	p.flags.Admins("--admins", p.files["admins"])
 	if err := p.flags.Load(); err != nil {
 		t.Fatal(err)
 	}
@@ -162,6 +165,52 @@ func TestReloadPSK(t *testing.T) {
 		p.inUse(first)
 	}
 	p.change(map[string]string{"psk": two + "\n" + one + "\n"})
+}
+
+// TestReloadRoles: who is a member and who an admin follows the files. No other file may have an
+// admins' key, whichever changes.
+func TestReloadRoles(t *testing.T) {
+	const one, two, three = "11111111111111111111111111111111\n",
+		"22222222222222222222222222222222\n", "33333333333333333333333333333333\n"
+	p := newProcess(t, map[string]string{"psk": one, "members": two, "admins": three})
+	name := func(key string) string {
+		keys, err := security.ParsePSK([]byte(key))
+		if err != nil {
+			t.Fatal(err)
+		}
+		return security.PSKName(keys[0])
+	}
+	holds := func(members, admins string, shared bool) {
+		t.Helper()
+		for _, key := range []string{one, two, three} {
+			if p.flags.IsMember(name(key)) != strings.Contains(members, key) ||
+				p.flags.IsAdmin(name(key)) != strings.Contains(admins, key) {
+				t.Errorf("key %q", key)
+			}
+		}
+		if p.flags.MembersShared() != shared {
+			t.Errorf("shared: %v", !shared)
+		}
+	}
+	holds(two, three, false)
+	for _, bad := range []struct{ file, text, says string }{
+		{"psk", one + three, "key 1 is one of --psk-file"},
+		{"members", three, "key 1 is one of --members"},
+		{"admins", three + one, "key 2 is one of --psk-file"}, {"admins", "", "the file has none"},
+	} {
+		before := map[string]string{"psk": one, "members": two, "admins": three}[bad.file]
+		p.write(map[string]string{bad.file: bad.text})
+		p.look(true)
+		p.says(bad.says)
+		holds(two, three, false)
+		p.write(map[string]string{bad.file: before})
+		p.look(true)
+		p.says("have not changed")
+	}
+	p.change(map[string]string{"members": one + two})
+	holds(one+two, three, true)
+	p.change(map[string]string{"psk": three, "members": two, "admins": one})
+	holds(two, one, false)
 }
 
 // TestReloadTCP: servers of TLS over TCP take new keys too, with tickets of before.

@@ -6,14 +6,12 @@ import (
 	"errors"
 	"io"
 	"os"
-	"slices"
 	"strings"
 	"sync/atomic"
 
 	"github.com/userspace-rpc/erpc/erpc"
 	"github.com/userspace-rpc/erpc/internal/ownfile"
 	"github.com/userspace-rpc/erpc/kit/cli"
-	"github.com/userspace-rpc/erpc/security"
 	_ "github.com/userspace-rpc/erpc/security/chacha" // for processors without AES
 )
 
@@ -27,6 +25,7 @@ type Flags struct {
 	TrustLocal bool   `name:"trust-local" help:"... but not shared memory of one user."`
 
 	membersFlag, members string // see Members
+	adminsFlag, admins   string // see Admins
 
 	env  *cli.Env // of the command; nil: the files are read once
 	keys *keys    // nil: nothing is encrypted
@@ -45,7 +44,7 @@ type keys struct {
 	keyLog io.Writer
 	ring   erpc.Keyring               // what the files have had since
 	later  atomic.Pointer[tls.Config] // the same; nil: tls
-	member atomic.Pointer[[]string]   // names of members' keys
+	names  atomic.Pointer[keyNames]   // of the shared ones
 }
 
 // Wanted reports whether any packet is to be encrypted.
@@ -83,35 +82,12 @@ func (f *Flags) Load() error {
 	if err != nil {
 		return err
 	}
-	k.note(&c)
+	k.names.Store(namesIn(&c))
 	f.keys = k
 	if f.env != nil {
 		newReloader(f, c, f.env.Err).start(f.env.Ctx)
 	}
 	return nil
-}
-
-// Members adds a file of shared keys that members have and clients have not, before Load. Its first
-// key is the one that this side uses where it dials; flag is its name on the command line.
-func (f *Flags) Members(flag, file string) { f.membersFlag, f.members = flag, file }
-
-// IsMember reports whether the shared key of this name is one of the file of Members, as it was
-// loaded last.
-func (f *Flags) IsMember(name string) bool {
-	if f.keys == nil || f.keys.member.Load() == nil {
-		return false
-	}
-	return slices.Contains(*f.keys.member.Load(), name)
-}
-
-// note remembers the names of members' keys.
-func (k *keys) note(c *contents) {
-	list, _ := security.ParsePSK([]byte(c.members)) // parse has said what is wrong
-	var names []string
-	for _, key := range list {
-		names = append(names, security.PSKName(key))
-	}
-	k.member.Store(&names)
 }
 
 // Apply adds what was loaded to a configuration.
@@ -149,7 +125,7 @@ func (k *keys) overTCP(c *tls.Config) *tls.Config {
 }
 
 // contents are those of the files, "" of such as are not named.
-type contents struct{ cert, key, ca, psk, members string }
+type contents struct{ cert, key, ca, psk, members, admins string }
 
 // most bounds each file, in bytes.
 const most = 1 << 20
@@ -167,6 +143,7 @@ func (f *Flags) read() (c contents, err error) {
 		{"--tls-ca", f.TLSCA, ownfile.Trusted, &c.ca},
 		{"--psk-file", f.PSKFile, ownfile.Secret, &c.psk},
 		{f.membersFlag, f.members, ownfile.Secret, &c.members},
+		{f.adminsFlag, f.admins, ownfile.Secret, &c.admins},
 	} {
 		if o.file == "" {
 			continue
@@ -183,16 +160,7 @@ func (f *Flags) read() (c contents, err error) {
 // parse makes of contents what a configuration has: either.
 func (f *Flags) parse(c *contents) (t *tls.Config, psk [][]byte, err error) {
 	if f.PSKFile != "" {
-		if psk, err = security.ParsePSK([]byte(c.psk)); err != nil {
-			err = cli.Usagef("--psk-file %s: %v", f.PSKFile, err)
-		}
-		if err == nil && f.members != "" {
-			var first [][]byte
-			if first, err = security.ParsePSK([]byte(c.members)); err != nil {
-				err = cli.Usagef("%s %s: %v", f.membersFlag, f.members, err)
-			}
-			psk = append(first, psk...)
-		}
+		psk, err = f.parsePSK(c)
 		return nil, psk, err
 	}
 	t = &tls.Config{ServerName: f.TLSName}
