@@ -117,6 +117,7 @@ type Node struct {
 	guests guests
 	saved  uint8 // the format that the disk was told
 	wants  uint8 // the format that peers must know, as of the last flush
+	agreed bool  // the log had a timing then
 
 	polling bool // see upgrade
 
@@ -271,7 +272,7 @@ func (n *Node) work() {
 	if n.busy || n.Err() != nil {
 		return
 	}
-	if n.cfg.Lease > 0 {
+	if n.rep.Leases() {
 		n.rep.Now(n.cfg.Clock())
 	}
 	n.busy = n.rep.Quick()
