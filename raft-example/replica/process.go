@@ -361,7 +361,7 @@ func (r *Replica) changeOne(data []byte) {
 // one. One round is under way at a time, and the next one serves all that came meanwhile: many
 // clients share it. A round that takes longer than a tick has lost messages and is not waited for.
 func (r *Replica) ask() {
-	if len(r.reads) == 0 || r.state != raft.StateLeader && !r.follows() {
+	if len(r.reads) == 0 || !r.follows() && !r.knows() {
 		return
 	}
 	if r.leased() && !r.readNow() {
@@ -383,6 +383,11 @@ func (r *Replica) ask() {
 	ctx := binary.LittleEndian.AppendUint64(make([]byte, 0, readCtx), r.cfg.Incarnation)
 	r.rn.ReadIndex(binary.LittleEndian.AppendUint64(ctx, r.lastRead))
 }
+
+// knows reports whether this replica leads, and knows what was committed before: it has applied an
+// entry of its term. Raft waits for that, too, but for a single voter, which answers at once with
+// the commit index that its disk had.
+func (r *Replica) knows() bool { return r.state == raft.StateLeader && r.applied >= r.ledFrom }
 
 // readCtx is the size of a round's name: the incarnation and a number.
 const readCtx = 16
