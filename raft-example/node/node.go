@@ -134,7 +134,8 @@ type Node struct {
 	moved  bool // packets may have been left to send since the last Poll
 
 	nextCheck monotime.Time // of the disk
-	hangs     bool          // it does
+	polled    monotime.Time // when it was last polled
+	hangs     bool          // the disk does
 	longest   time.Duration // what its write had taken at the last check
 	leaving   leaving
 	requests  int           // of clients, so far
@@ -246,6 +247,7 @@ func (n *Node) fail(err error) {
 // whether there may be packets to send: then the loop shall not wait.
 func (n *Node) Poll() bool {
 	now := n.cfg.Clock()
+	n.checkStall(now)
 	n.rep.Tick(now)
 	if n.events > 0 {
 		n.charge(StepRest, n.events)

@@ -4,6 +4,8 @@ import (
 	"slices"
 	"sync"
 	"time"
+
+	"github.com/userspace-rpc/erpc/kit/monotime"
 )
 
 // probes is how often the disk is measured before a replica starts.
@@ -72,6 +74,18 @@ func (n *Node) checkDisk() {
 	n.cfg.Logger.Warn("the disk is too slow for the election timeout: "+
 		"make it longer for all replicas, raft-kv tick",
 		"replica", n.cfg.ID, "sync", took, "election timeout", timeout, "tick", n.rep.TickFor(took))
+}
+
+// checkStall tells of each time for which the loop did not run, though a replica sleeps for less
+// than an election timeout: the process was stopped, or had no processor. The others may have
+// elected a leader meanwhile. It is no fault of the disk: see replica.WriteFor.
+func (n *Node) checkStall(now monotime.Time) {
+	past := now.Sub(n.polled)
+	if n.polled != 0 && past > n.rep.ElectionTimeout() {
+		n.cfg.Logger.Warn("the process stood still: it was stopped, or had no processor", "replica",
+			n.cfg.ID, "led", n.rep.Leads(), "for", past)
+	}
+	n.polled = now
 }
 
 // checkHang tells once of each write that takes longer than an election timeout: the replica leads

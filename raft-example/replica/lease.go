@@ -73,5 +73,6 @@ func (r *Replica) Now(now monotime.Time) {
 	if now < r.now {
 		r.void() // the clock went back
 	}
+	r.stall(now.Sub(r.now))
 	r.now, r.lease.fresh = now, true
 }
