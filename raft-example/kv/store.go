@@ -13,6 +13,7 @@ type Store struct {
 	shards   [numShards]shard
 	seed     seed
 	keys     int
+	bytes    uint64 // of them in a snapshot
 	version  uint8
 	sessions *sessions
 	saver    *Saver // the snapshot that is being written, or nil
@@ -157,7 +158,10 @@ func (s *Store) change(c *Command, a *Answer) {
 		return
 	}
 	if s.saver != nil {
-		s.saver.before(int(i))
+		s.saver.before(int(i), &c.Key, h, it, found, c.Op == Delete)
+	}
+	if found {
+		s.bytes -= itemSize(&it.key, &it.val)
 	}
 	if c.Op == Delete {
 		t.remove(&s.seed, it)
@@ -165,7 +169,11 @@ func (s *Store) change(c *Command, a *Answer) {
 		return
 	}
 	t.put(&s.seed, &c.Key, h, it, found, &c.Value)
+	s.bytes += itemSize(&c.Key, &c.Value)
 	if !found {
 		s.keys++
 	}
 }
+
+// itemSize is how many bytes a key and its value take in a snapshot.
+func itemSize(k *Key, v *Value) uint64 { return 2 + uint64(k.n) + uint64(v.n) }

@@ -22,7 +22,7 @@ func Recover(from Start, members map[uint64]string) (Start, error) {
 	}
 	k, err := load(&pb.Message{Snapshot: from.Snapshot})
 	if err == nil {
-		k.store, err = k.loader.Step(1 << 30)
+		k.store, err = kv.Load(k.rest)
 	}
 	if err != nil {
 		return Start{}, err

@@ -3,8 +3,8 @@ package replica
 import (
 	"encoding/binary"
 	"fmt"
+	"io"
 	"maps"
-	"math"
 	"slices"
 
 	"github.com/userspace-rpc/erpc/raft-example/kv"
@@ -32,12 +32,14 @@ type loading struct {
 	m       *pb.Message
 	members map[uint64]string
 	loader  *kv.Loader
+	rest    []byte    // of its data, not read yet
 	store   *kv.Store // once all is read
 }
 
 // making is a snapshot that is being written.
 type making struct {
 	saver *kv.Saver
+	data  []byte // that is written, with room for all
 	meta  *pb.SnapshotMetadata
 	keep  bool // for the disk
 }
@@ -57,7 +59,7 @@ func Boot(members map[uint64]string) Start {
 
 // bootWith returns the start of a cluster with a state, as of an index and a term.
 func bootWith(s *kv.Store, members map[uint64]string, index, term uint64) Start {
-	data := s.Save(appendMembers(nil, members)).Step(math.MaxInt)
+	data, _ := io.ReadAll(s.Save(appendMembers(nil, members))) // it does not fail
 	meta := &pb.SnapshotMetadata{Index: &index, Term: &term,
 		ConfState: &pb.ConfState{Voters: slices.Sorted(maps.Keys(members))}}
 	return Start{Version: s.Version(), Snapshot: &pb.Snapshot{Data: data, Metadata: meta}}
@@ -69,7 +71,7 @@ func (r *Replica) load(s Start) error {
 	if !raft.IsEmptySnap(s.Snapshot) {
 		k, err := load(&pb.Message{Snapshot: s.Snapshot})
 		if err == nil {
-			k.store, err = k.loader.Step(1 << 30)
+			k.store, err = kv.Load(k.rest)
 		}
 		if err == nil {
 			err = r.restore(k)
@@ -118,8 +120,7 @@ func load(m *pb.Message) (*loading, error) {
 	if !ok {
 		return nil, fmt.Errorf("%w: its members", kv.ErrSnapshot)
 	}
-	loader, err := kv.NewLoader(rest)
-	return &loading{m: m, members: members, loader: loader}, err
+	return &loading{m: m, members: members, loader: kv.NewLoader(uint64(len(rest))), rest: rest}, nil
 }
 
 // stepSnapshot reads a snapshot of the leader piece by piece, in Background, and only then
@@ -139,15 +140,14 @@ func (r *Replica) stepSnapshot(m *pb.Message) error {
 
 // read goes on reading the leader's snapshot. It reports whether there is more.
 func (k *loading) read(r *Replica) (more bool) {
-	store, err := k.loader.Step(atOnce)
-	if err != nil {
+	n, err := k.loader.Write(k.rest[:min(len(k.rest), atOnce)])
+	if k.rest = k.rest[n:]; err == nil && len(k.rest) > 0 {
+		return true
+	}
+	if k.store, err = k.loader.Store(); err != nil {
 		r.log.loading = nil // the leader sends it again
 		return false
 	}
-	if store == nil {
-		return true
-	}
-	k.store = store
 	r.changed = true
 	r.settle()
 	m := k.m
@@ -205,7 +205,8 @@ func (s *storage) make(keep bool) {
 	if err != nil {
 		return // nothing is applied yet
 	}
-	s.making = &making{saver: r.store.Save(appendMembers(nil, r.members)), keep: keep,
+	saver := r.store.Save(appendMembers(nil, r.members))
+	s.making = &making{saver: saver, data: make([]byte, 0, saver.Size()), keep: keep,
 		meta: &pb.SnapshotMetadata{ConfState: s.conf, Index: new(r.applied), Term: new(term)}}
 }
 
@@ -219,8 +220,8 @@ func (r *Replica) SnapshotFrom(index uint64) *pb.Snapshot {
 	return nil
 }
 
-// atOnce is how many keys are copied in one pass: some hundred microseconds.
-const atOnce = 4096
+// atOnce is how many bytes are copied in one pass: some hundred microseconds.
+const atOnce = 256 << 10
 
 // Background does a piece of what can wait. It reports whether there is more.
 func (r *Replica) Background() (more bool) {
@@ -234,12 +235,12 @@ func (r *Replica) Background() (more bool) {
 	if k == nil || r.err != nil {
 		return false
 	}
-	data := k.saver.Step(atOnce)
-	if data == nil {
+	n, _ := k.saver.Read(k.data[len(k.data):min(len(k.data)+atOnce, cap(k.data))])
+	if k.data = k.data[:len(k.data)+n]; len(k.data) < cap(k.data) {
 		return true
 	}
 	r.log.making = nil
-	r.log.snap = &pb.Snapshot{Data: data, Metadata: k.meta}
+	r.log.snap = &pb.Snapshot{Data: k.data, Metadata: k.meta}
 	if k.keep {
 		r.log.preparing, r.log.writing = r.log.snap, true
 		r.host.Prepare(r.log.snap)
