@@ -34,6 +34,7 @@ type Files struct {
 	side  sync.WaitGroup // Prepare, SavePeers, Scrub
 	stop  chan struct{}  // ends Scrub, nil without it
 	path  string
+	start *wal.Snapshot // until a replica has read it
 	id    uint64
 	rpc   *erpc.Rpc
 	pace  pace
@@ -43,9 +44,8 @@ type Files struct {
 type folder interface {
 	Raise(format uint32) error
 	Save(r *wal.Record) error
-	Prepare(s *pb.Snapshot) error
-	Install(meta *pb.SnapshotMetadata, hard *pb.HardState, entries []*pb.Entry) error
-	Compact(s *pb.Snapshot, hard *pb.HardState, entries []*pb.Entry) error
+	Copy(o wal.Origin, meta *pb.SnapshotMetadata, from wal.Source) error
+	Install(o wal.Origin, meta *pb.SnapshotMetadata, hard *pb.HardState, entries []*pb.Entry) error
 	SavePeers(peers map[uint64]uint64) error
 	Scrub() error
 	Close() error
@@ -72,13 +72,15 @@ func OpenFiles(path string, cfg *Config, boot replica.Start) (*Files, error) {
 		return nil, advise(err, path, cfg.ID)
 	}
 	if s.Snapshot == nil && s.Hard == nil && len(s.Entries) == 0 && !raft.IsEmptySnap(boot.Snapshot) {
-		if err := dir.Compact(boot.Snapshot, nil, nil); err != nil {
+		if err := begin(dir, &boot); err != nil {
 			return nil, errors.Join(err, dir.Close())
 		}
-		s.Snapshot = boot.Snapshot
+		cfg.Start = boot
+	} else {
+		cfg.Start = startOf(&s)
 	}
 	cfg.Peers, dir.Forget = s.Peers, forgetCached
-	f := &Files{dir: dir, path: path, id: cfg.ID, jobs: make(chan job, 4), ended: make(chan struct{})}
+	f := &Files{dir: dir, path: path, start: s.State, id: cfg.ID, jobs: make(chan job, 4), ended: make(chan struct{})}
 	for range probes { // before there is anything to hold up
 		began := monotime.Now()
 		if err := dir.Probe(); err != nil {
@@ -87,7 +89,6 @@ func OpenFiles(path string, cfg *Config, boot replica.Start) (*Files, error) {
 		f.pace.add(monotime.Now().Sub(began))
 	}
 	cfg.Log, cfg.Disk = dir.ID().Log, f
-	cfg.Start = replica.Start{Hard: s.Hard, Snapshot: s.Snapshot, Entries: s.Entries}
 	return f, nil
 }
 
@@ -147,9 +148,12 @@ func (f *Files) do(j *job) error {
 	}
 	switch {
 	case j.install:
-		return f.dir.Install(j.snapshot.GetMetadata(), j.record.Hard, j.record.Entries)
+		return f.dir.Install(wal.Own, j.snapshot.GetMetadata(), j.record.Hard, j.record.Entries)
 	case j.snapshot != nil: // from the leader: then nothing before it counts
-		return f.dir.Compact(j.snapshot, j.record.Hard, j.record.Entries)
+		if err := f.copy(wal.Leader, j.snapshot); err != nil {
+			return err
+		}
+		return f.dir.Install(wal.Leader, j.snapshot.GetMetadata(), j.record.Hard, j.record.Entries)
 	}
 	began := monotime.Now()
 	err := f.dir.Save(&j.record)
@@ -172,7 +176,12 @@ func (f *Files) Raise(format uint8) { f.form = uint32(format) }
 
 // Prepare implements Disk.
 func (f *Files) Prepare(s *pb.Snapshot, done func(error)) {
-	f.side.Go(func() { f.post(done, f.dir.Prepare(s)) })
+	f.side.Go(func() { f.post(done, f.copy(wal.Own, s)) })
+}
+
+func (f *Files) copy(o wal.Origin, s *pb.Snapshot) error {
+	start := replica.Start{Snapshot: s}
+	return f.dir.Copy(o, s.GetMetadata(), start.Source())
 }
 
 // Compact implements Disk.
@@ -202,5 +211,5 @@ func (f *Files) Close() error {
 	if f.rpc != nil {
 		<-f.ended
 	}
-	return f.dir.Close()
+	return errors.Join(f.start.Close(), f.dir.Close())
 }

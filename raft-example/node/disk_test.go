@@ -22,9 +22,12 @@ type stuckFolder struct {
 	free chan struct{}
 }
 
-func (s *stuckFolder) Raise(uint32) error                { return nil }
-func (s *stuckFolder) Save(*wal.Record) error            { return nil }
-func (s *stuckFolder) Prepare(*pb.Snapshot) error        { <-s.free; return nil }
+func (s *stuckFolder) Raise(uint32) error     { return nil }
+func (s *stuckFolder) Save(*wal.Record) error { return nil }
+func (s *stuckFolder) Copy(wal.Origin, *pb.SnapshotMetadata, wal.Source) error {
+	<-s.free
+	return nil
+}
 func (s *stuckFolder) SavePeers(map[uint64]uint64) error { <-s.free; return nil }
 func (s *stuckFolder) Close() error                      { return nil }
 

@@ -3,6 +3,7 @@ package node
 import (
 	"errors"
 	"fmt"
+	"io"
 	"log/slog"
 	"maps"
 	"time"
@@ -167,7 +168,10 @@ func New(cfg Config) (*Node, error) {
 	n := &Node{cfg: cfg, peers: map[uint64]*peer{}, busy: cfg.Gather < 0}
 	n.known.durable = maps.Clone(cfg.Peers)
 	rep, err := replica.New(cfg.Config, n, cfg.Start, cfg.Clock())
-	n.rep = rep
+	n.rep, n.cfg.Start = rep, replica.Start{} // which may be large
+	if c, ok := cfg.Start.State.(io.Closer); ok {
+		err = errors.Join(err, c.Close())
+	}
 	return n, err
 }
 

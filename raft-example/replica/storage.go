@@ -48,30 +48,44 @@ type making struct {
 type Start struct {
 	Hard     *pb.HardState
 	Snapshot *pb.Snapshot // the first one is made by Boot
+	State    Source       // the snapshot's data, if it is not in it; to be read once
 	Entries  []*pb.Entry
 	Version  uint8 // the cluster's, of a Snapshot by Boot or Recover
 }
 
-// Boot returns the start of a new cluster: the same on all of its replicas.
-func Boot(members map[uint64]string) Start {
-	return bootWith(kv.NewStore(), members, 1, 1)
+// Source returns the snapshot's data.
+func (s *Start) Source() Source {
+	if s.State != nil {
+		return s.State
+	}
+	return newWhole(s.Snapshot.GetData())
 }
 
-// bootWith returns the start of a cluster with a state, as of an index and a term.
-func bootWith(s *kv.Store, members map[uint64]string, index, term uint64) Start {
-	data, _ := io.ReadAll(s.Save(appendMembers(nil, members))) // it does not fail
+// Boot returns the start of a new cluster: the same on all of its replicas.
+func Boot(members map[uint64]string) Start {
+	s := startWith(kv.NewStore(), members, 1, 1)
+	s.Snapshot.Data, _ = io.ReadAll(s.State) // it does not fail
+	s.State = nil
+	return s
+}
+
+// startWith returns the start of a cluster with a state, as of an index and a term.
+func startWith(s *kv.Store, members map[uint64]string, index, term uint64) Start {
 	meta := &pb.SnapshotMetadata{Index: &index, Term: &term,
 		ConfState: &pb.ConfState{Voters: slices.Sorted(maps.Keys(members))}}
-	return Start{Version: s.Version(), Snapshot: &pb.Snapshot{Data: data, Metadata: meta}}
+	return Start{Version: s.Version(), Snapshot: &pb.Snapshot{Metadata: meta},
+		State: s.Save(appendMembers(nil, members))}
 }
 
 // load begins with s; empty, the replica waits to be made a member.
 func (r *Replica) load(s Start) error {
 	r.log.conf = &pb.ConfState{}
 	if !raft.IsEmptySnap(s.Snapshot) {
-		k, err := load(&pb.Message{Snapshot: s.Snapshot})
+		k := &loading{m: &pb.Message{Snapshot: s.Snapshot}}
+		l, err := readAll(s.Source())
 		if err == nil {
-			k.store, err = kv.Load(k.rest)
+			k.members = l.members
+			k.store, err = l.Store()
 		}
 		if err == nil {
 			err = r.restore(k)

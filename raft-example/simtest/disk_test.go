@@ -1,6 +1,7 @@
 package simtest
 
 import (
+	"bytes"
 	"time"
 
 	"github.com/userspace-rpc/erpc/raft-example/kv"
@@ -39,7 +40,11 @@ func newDisk(s *server) *disk {
 
 // open reads what is durable, as a process that starts does.
 func (d *disk) open() replica.Start {
-	st, err := wal.Load(d.log, d.snap, d.id)
+	var snap wal.File
+	if d.snap != nil {
+		snap = bytes.NewReader(d.snap)
+	}
+	st, err := wal.Load(d.log, snap, d.id)
 	if err != nil {
 		d.s.c.t.Fatalf("replica %d: %v", d.s.id, err)
 	}
@@ -50,7 +55,11 @@ func (d *disk) open() replica.Start {
 	if st.Stale {
 		d.log = st.Rebuild()
 	}
-	return replica.Start{Hard: st.Hard, Snapshot: st.Snapshot, Entries: st.Entries}
+	start := replica.Start{Hard: st.Hard, Snapshot: st.Snapshot, Entries: st.Entries}
+	if st.State != nil {
+		start.State = st.State
+	}
+	return start
 }
 
 // crash ends what is under way, somewhere.

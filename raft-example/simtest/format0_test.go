@@ -115,13 +115,16 @@ func walForms(start *pb.Snapshot) []form {
 		panic(err)
 	}
 	return []form{{"log", log, func(b []byte) ([]byte, error) {
-		s, err := wal.Load(b, file, id)
+		s, err := wal.Load(b, bytes.NewReader(file), id)
 		b = wal.NewLog(s.ID)
 		b = wal.AppendRecord(b, id, int64(len(b)), &wal.Record{Reset: s.Snapshot.GetMetadata()})
 		return wal.AppendRecord(b, id, int64(len(b)), &wal.Record{Hard: s.Hard, Entries: s.Entries}), err
 	}}, {"snapshot file", file, func(b []byte) ([]byte, error) {
-		s, err := wal.Load(log, b, id)
+		s, err := wal.Load(log, bytes.NewReader(b), id)
 		if err != nil {
+			return nil, err
+		}
+		if s.Snapshot.Data, err = io.ReadAll(s.State); err != nil {
 			return nil, err
 		}
 		return wal.AppendSnapshot(nil, s.ID, s.Snapshot)
