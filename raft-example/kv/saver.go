@@ -73,6 +73,9 @@ func (v *Saver) header() {
 	v.buf = b
 }
 
+// Over reports whether all is read, or the snapshot ended.
+func (v *Saver) Over() bool { return v.store == nil }
+
 // Size returns the bytes of head and the snapshot.
 func (v *Saver) Size() uint64 { return v.size }
 

@@ -37,6 +37,9 @@ func (s *Store) Len() int { return s.keys }
 // Raise.
 func (s *Store) Version() uint8 { return s.version }
 
+// Bytes returns how many bytes the keys and values have in a snapshot.
+func (s *Store) Bytes() uint64 { return s.bytes }
+
 // Sessions returns the number of sessions.
 func (s *Store) Sessions() int { return len(s.sessions.byID) }
 
