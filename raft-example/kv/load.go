@@ -15,7 +15,6 @@ type Loader struct {
 	read     func(b []byte) int // the next item
 	sessions uint64             // to come
 	keys     uint64             // to come
-	each     int                // keys of a shard, about
 	form     uint32
 	err      error
 }
@@ -121,7 +120,6 @@ func (l *Loader) head(b []byte) (used int) {
 	if rest := l.size - min(l.size, uint64(used+4)); l.sessions > MaxSessions || l.keys > rest/2 {
 		return bad
 	}
-	l.each = int(l.keys / numShards * 9 / 8)
 	l.read = l.item
 	return used
 }
@@ -178,10 +176,8 @@ func (l *Loader) session(b []byte) (used int) {
 	return head + size
 }
 
-// sixteenfold is how many times the keys that a shard has it makes room for, at most: what is made
-// grows with what has come, and not with what is announced.
-const sixteenfold = 16
-
+// key puts a key into the store. Tables double, so that memory grows with what has come and not with
+// what is announced, and so that many do not grow at the same time.
 func (l *Loader) key(b []byte) (used int) {
 	s := l.store
 	if len(b) < 2 || len(b) < 2+int(b[0])+int(b[1]) {
@@ -195,9 +191,6 @@ func (l *Loader) key(b []byte) (used int) {
 	}
 	h := s.seed.hash(&k)
 	t := &s.shards[h%numShards]
-	if t.used >= len(t.slots)/4*3 {
-		t.reserve(&s.seed, min(l.each, sixteenfold*(t.used+1)))
-	}
 	it, twice := t.find(&k, h)
 	if twice {
 		return bad

@@ -270,7 +270,7 @@ func TestLoaderBounds(t *testing.T) {
 	for i := range l.store.shards {
 		slots += len(l.store.shards[i].slots)
 	}
-	if slots == 0 || slots > 3*2*sixteenfold*4/3 {
+	if slots == 0 || slots > 3*leastSlots {
 		t.Errorf("three keys have come, and there is room for %d", slots)
 	}
 }

@@ -130,9 +130,10 @@ func (t *fileStream) Close() {
 	}
 }
 
+// close closes the file, which takes long if it is large and was replaced: it goes then.
 func (t *fileStream) close() {
 	delete(t.f.streams, t)
-	_ = t.s.Close() // it was only read
+	t.f.side.Go(func() { _ = t.s.Close() }) // it was only read
 }
 
 // Close waits for what is under way. The loop must not run any more.

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"encoding/binary"
 	"flag"
@@ -81,8 +82,11 @@ func (c *child) forget(t *testing.T) {
 	}
 }
 
-// puts overwrites keys at random until the context ends, and returns the times that PUTs took.
-func (o *operator) puts(ctx context.Context, keys, writers int) (stop func() []time.Duration) {
+// bigPut is when a PUT ended, and how long it took.
+type bigPut struct{ at, took time.Duration }
+
+// puts overwrites keys at random until the context ends, and returns the PUTs, the longest last.
+func (o *operator) puts(ctx context.Context, keys, writers int) (stop func() []bigPut) {
 	c, err := o.cf.dial()
 	if err != nil {
 		o.t.Fatal(err)
@@ -90,15 +94,16 @@ func (o *operator) puts(ctx context.Context, keys, writers int) (stop func() []t
 	ctx, cancel := context.WithCancel(ctx)
 	var wg sync.WaitGroup
 	var mu sync.Mutex
-	var took []time.Duration
+	var took []bigPut
+	from := time.Now()
 	for range writers {
 		wg.Go(func() {
-			var own []time.Duration
+			var own []bigPut
 			for ctx.Err() == nil {
 				began := time.Now()
 				err := c.Put(ctx, bigKey(rand.IntN(keys)), []byte(strings.Repeat("w", kv.MaxValue)))
 				if ctx.Err() == nil {
-					own = append(own, time.Since(began))
+					own = append(own, bigPut{time.Since(from), time.Since(began)})
 					if err != nil {
 						o.t.Error(err)
 					}
@@ -109,11 +114,11 @@ func (o *operator) puts(ctx context.Context, keys, writers int) (stop func() []t
 			took = append(took, own...)
 		})
 	}
-	return func() []time.Duration {
+	return func() []bigPut {
 		cancel()
 		wg.Wait()
 		c.Close()
-		slices.Sort(took)
+		slices.SortFunc(took, func(a, b bigPut) int { return cmp.Compare(a.took, b.took) })
 		return took
 	}
 }
@@ -142,7 +147,8 @@ func TestBig(t *testing.T) {
 	quiet := func() (before []int) {
 		stop := o.puts(testContext(t), keys, 4)
 		time.Sleep(time.Second)
-		stop()
+		b.what = "nothing"
+		b.took(stop(), time.Second)
 		for _, c := range all {
 			now, _ := c.memory(t)
 			before = append(before, now)
@@ -196,15 +202,16 @@ func (b *big) peak(c *child, before, most int) {
 // fixed is what a member of any store has beside: garbage, buffers, entries.
 const fixed = 160 << 20
 
-func (b *big) took(list []time.Duration, whole time.Duration) {
+func (b *big) took(list []bigPut, whole time.Duration) {
 	b.t.Helper()
 	if len(list) == 0 {
 		b.t.Fatalf("%s: no writes", b.what)
 	}
 	most := list[len(list)-1]
-	b.t.Logf("%s: %v, %d PUTs, p99 %v, the longest %v", b.what, whole.Round(time.Millisecond),
-		len(list), list[len(list)*99/100], most)
-	if *bigGaps && most > 100*time.Millisecond {
-		b.t.Errorf("%s: a PUT took %v", b.what, most)
+	b.t.Logf("%s: %v, %d PUTs, p99 %v, the longest %v, after %v", b.what,
+		whole.Round(time.Millisecond), len(list), list[len(list)*99/100].took, most.took,
+		most.at.Round(time.Millisecond))
+	if *bigGaps && most.took > 100*time.Millisecond {
+		b.t.Errorf("%s: a PUT took %v", b.what, most.took)
 	}
 }

@@ -35,6 +35,7 @@ type Dir struct {
 	markFile file
 	markBuf  []byte
 	swap     sync.Mutex // while another log takes the place of this one
+	side     sync.WaitGroup
 
 	prepared [len(preparedNames)]atomic.Uint64 // indexes of what waits for Install
 }
@@ -311,6 +312,7 @@ func (d *Dir) sync() error { return d.disk.syncDir(d.path) }
 
 // Close closes the files and unlocks the folder.
 func (d *Dir) Close() (err error) {
+	d.side.Wait()
 	for _, f := range []file{d.file, d.markFile} {
 		if f != nil {
 			err = errors.Join(err, f.Close())

@@ -7,6 +7,7 @@ import (
 	"hash/crc32"
 	"io"
 	"os"
+	"runtime"
 	"sync/atomic"
 
 	pb "go.etcd.io/raft/v3/raftpb"
@@ -320,13 +321,31 @@ func (d *Dir) Install(o Origin, meta *pb.SnapshotMetadata, hard *pb.HardState,
 	if at := d.prepared[o].Load(); at != meta.GetIndex() {
 		return fmt.Errorf("wal: the snapshot at %d is not prepared, one at %d is", meta.GetIndex(), at)
 	}
-	if err := d.rename(snapName+preparedNames[o], snapName); err != nil {
+	old := d.holdSnapshot()
+	err := d.rename(snapName+preparedNames[o], snapName)
+	if old != nil {
+		d.side.Go(func() { _ = old.Close() })
+	}
+	if err != nil {
 		return err
 	}
 	d.prepared[o].Store(0)
 	log := NewLog(d.ID())
 	log = AppendRecord(log, d.id, int64(len(log)), &Record{Hard: hard, Reset: meta, Entries: entries})
 	return d.take(log)
+}
+
+// holdSnapshot opens the snapshot that is about to be replaced, so that it goes with the end of that,
+// which takes long if it is large, and no write of the log waits for it.
+func (d *Dir) holdSnapshot() *os.File {
+	if runtime.GOOS == "windows" {
+		return nil // an open file cannot be replaced there
+	}
+	f, err := os.Open(d.name(snapName))
+	if err != nil {
+		return nil
+	}
+	return f
 }
 
 // Clean removes what an earlier process has left of snapshots that were not installed.
