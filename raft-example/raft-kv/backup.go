@@ -119,6 +119,9 @@ func (c *backupCmd) from(ctx context.Context, b *client.Blocking, addr string) (
 		if err == nil {
 			_, err = w.Write(p.Data)
 		}
+		if err == nil && q.Offset>>22 != (q.Offset+uint64(len(p.Data)))>>22 {
+			err = f.Sync() // one sync of all of it would hold up others on the same disk
+		}
 		if q.Offset += uint64(len(p.Data)); err != nil || q.Offset == p.Total {
 			return last, errors.Join(err, seal(f, sum))
 		}
