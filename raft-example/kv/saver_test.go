@@ -38,7 +38,7 @@ func TestBytesOfCommit4085675(t *testing.T) {
 		if got := fmt.Sprintf("%x", sha256.Sum256(b)); got != want {
 			t.Errorf("form %d: %s, want %s", b[8], got, want)
 		}
-		s.Apply(0, (&Command{Op: Raise, Format: Format}).Append(nil))
+		s.Apply(0, (&Command{Op: Raise, Format: 1}).Append(nil))
 	}
 }
 

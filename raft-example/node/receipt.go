@@ -92,7 +92,7 @@ func (n *Node) receive(p *peer, c *piece) *receipt {
 // take takes a piece whose turn it is, and those that have come before their turn.
 func (g *receipt) take(req erpc.ReqHandle, c *piece) {
 	g.n.moved = true
-	g.until = g.n.cfg.Clock().Add(10 * g.n.cfg.ElectionTimeout())
+	g.until = g.n.cfg.Clock().Add(10 * g.n.rep.ElectionTimeout())
 	if c.offset != g.next {
 		if len(g.ahead) >= piecesOut {
 			g.n.refuse(req, malformed)

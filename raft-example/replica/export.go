@@ -92,7 +92,7 @@ func (s *storage) make() bool {
 	if err != nil {
 		return false // nothing is applied yet
 	}
-	s.making = &making{saver: r.store.Save(appendMembers(nil, r.members)),
+	s.making = &making{saver: r.store.Save(appendHead(nil, r.members, r.timing.now)),
 		s: &pb.Snapshot{Metadata: &pb.SnapshotMetadata{ConfState: s.conf, Index: new(r.applied),
 			Term: new(term)}}}
 	if r.durable {

@@ -66,6 +66,9 @@ func (r *Replica) step(m *pb.Message) {
 	if m.GetType() == pb.MsgSnap {
 		return // it comes by Restore
 	}
+	if m.GetType() == pb.MsgReadIndex && !r.knows() {
+		return // the follower asks again
+	}
 	if r.barred(m) || r.retiring && m.GetType() == pb.MsgTimeoutNow {
 		return
 	}

@@ -12,6 +12,7 @@ import (
 type loading struct {
 	s       *pb.Snapshot // without its data
 	members map[uint64]string
+	timing  agreed
 	store   *kv.Store
 }
 
@@ -31,7 +32,7 @@ func (r *Replica) Restore(m *pb.Message, l *Reader) (ok bool) {
 	r.hearsLeader(m)
 	r.settle()
 	s := light(m.GetSnapshot())
-	r.log.loading = &loading{s: s, members: l.members, store: store}
+	r.log.loading = &loading{s: s, members: l.members, timing: l.timing, store: store}
 	_ = r.rn.Step(&pb.Message{Type: m.Type, To: m.To, From: m.From, Term: m.Term, Snapshot: s})
 	return true
 }

@@ -23,11 +23,12 @@ func newWhole(b []byte) whole { return whole{bytes.NewReader(b)} }
 func (w whole) Size() uint64 { return uint64(w.Reader.Size()) }
 
 // Reader makes the state of a replica of the data of a snapshot as it comes, and holds no more of
-// that than the members.
+// that than what leads it.
 type Reader struct {
 	size    uint64
 	head    []byte // of the data, before the members are whole
 	members map[uint64]string
+	timing  agreed
 	loader  *kv.Loader // once they are
 	err     error
 }
@@ -47,7 +48,7 @@ func (l *Reader) Write(b []byte) (n int, err error) {
 	if l.loader == nil {
 		had := len(l.head)
 		l.head = append(l.head, b[:min(n, mostHead)]...)
-		members, rest, ok := parseMembers(l.head)
+		members, timing, rest, ok := parseHead(l.head)
 		used := len(l.head) - len(rest)
 		switch {
 		case uint64(used) > l.size, !ok && len(l.head) >= mostHead:
@@ -56,7 +57,7 @@ func (l *Reader) Write(b []byte) (n int, err error) {
 		case !ok:
 			return n, nil
 		}
-		l.members, l.loader = members, kv.NewLoader(l.size-uint64(used))
+		l.members, l.timing, l.loader = members, timing, kv.NewLoader(l.size-uint64(used))
 		b, l.head = b[used-had:], nil
 	}
 	if _, l.err = l.loader.Write(b); l.err != nil {

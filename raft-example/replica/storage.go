@@ -62,7 +62,7 @@ func (r *Replica) load(s Start) error {
 		if err != nil {
 			return err
 		}
-		k := &loading{s: light(s.Snapshot), members: l.members}
+		k := &loading{s: light(s.Snapshot), members: l.members, timing: l.timing}
 		if k.store, err = l.Store(); err == nil {
 			err = r.restore(k)
 		}
@@ -86,6 +86,7 @@ func (r *Replica) load(s Start) error {
 			Commit: new(r.applied)})
 	}
 	r.change.note(s.Entries)
+	r.foresee(s.Entries, false)
 	return r.log.Append(s.Entries)
 }
 
@@ -104,6 +105,9 @@ func (r *Replica) restore(k *loading) error {
 	r.log.conf = s.GetMetadata().GetConfState()
 	r.change.at, r.change.term = r.applied, s.GetMetadata().GetTerm()
 	r.change.format = max(r.change.format, r.store.Version())
+	if k.timing.at > 0 {
+		r.arrive(k.timing)
+	}
 	return nil
 }
 
