@@ -151,11 +151,12 @@
 //
 // # Snapshots and compaction
 //
-// The log keeps Config.KeepEntries applied entries in memory. A follower that needs an older one gets
-// a snapshot. The log is kept from there on until it follows, within bounds: else it would need
-// another snapshot by then, again and again. On disk, a snapshot and a new log that begins behind it
-// take the place of the old ones every Config.SnapshotEvery entries. The snapshot is written beside
-// the old one while the log goes on; only the change-over is in order with what is saved.
+// The log keeps Config.KeepEntries applied entries in memory. A follower that needs an older one
+// gets a snapshot. The log is kept from there on until it follows, within bounds: else it would
+// need another snapshot by then, again and again. On disk, a snapshot and a new log that begins
+// behind it take the place of the old ones every Config.SnapshotEvery entries. The snapshot is
+// written beside the old one while the log goes on; only the change-over is in order with what is
+// saved.
 //
 // Nobody holds a snapshot as a whole:
 //
@@ -165,15 +166,15 @@
 //	         writes cost meanwhile, and no more than there were keys, and are. A Loader takes bytes
 //	         as they come, and gives a Store at the end
 //	wal      A file has the length in front and the checksum behind, so it is written and read in
-//	         passing. It has the bytes of commit 4085675. A start reads it twice: no state is taken of
-//	         a file that is not whole
+//	         passing. It has the bytes of commit 4085675. A start reads it twice: no state is taken
+//	         of a file that is not whole
 //	replica  Raft sees metadata alone. Without a disk a follower gets the state as of the moment that
 //	         raft asks, one follower at a time; with one, the file, which all may read
 //	node     A snapshot is sent in pieces, each one RPC, read from the file a chunk ahead by a
-//	         goroutine. The receiver reads pieces as they come, in order, and with a disk answers each
-//	         when it is written, so that its disk sets the pace. Raft hears of a snapshot when all is
-//	         read and durable. There is one receipt at a time; a new one takes the place of one whose
-//	         sender goes on no more
+//	         goroutine. The receiver reads pieces as they come, in order, and with a disk answers
+//	         each when it is written, so that its disk sets the pace. Raft hears of a snapshot when
+//	         all is read and durable. There is one receipt at a time; a new one takes the place of
+//	         one whose sender goes on no more
 //
 // A receiver has its old store until the new one is read, so one that lags behind takes up to twice
 // the memory, and one that joins takes it once. Members of commit 4085675 take at most 2 GiB, and

@@ -55,7 +55,8 @@ func KeepWithin(least, most uint64, percent int) (stop func()) {
 		debug.SetGCPercent(percent)
 		return func() {}
 	}
-	k := &keeper{min: fit(least, memsize.Limit()), most: most, percent: percent, limit: debug.SetMemoryLimit(-1),
+	k := &keeper{min: fit(least, memsize.Limit()), most: most, percent: percent,
+		limit: debug.SetMemoryLimit(-1),
 		samples: []metrics.Sample{{Name: "/gc/heap/live:bytes"}, {Name: "/gc/scan/stack:bytes"},
 			{Name: "/gc/scan/globals:bytes"}}}
 	k.adjust()

@@ -176,8 +176,8 @@ func (l *Loader) session(b []byte) (used int) {
 	return head + size
 }
 
-// key puts a key into the store. Tables double, so that memory grows with what has come and not with
-// what is announced, and so that many do not grow at the same time.
+// key puts a key into the store. Tables double, so that memory grows with what has come and not
+// with what is announced, and so that many do not grow at the same time.
 func (l *Loader) key(b []byte) (used int) {
 	s := l.store
 	if len(b) < 2 || len(b) < 2+int(b[0])+int(b[1]) {

@@ -74,7 +74,8 @@ func TestPieces(t *testing.T) {
 		if s.saver != nil || v.store != nil {
 			t.Error("a snapshot that is out is still kept up")
 		}
-		if uint64(len(whole)) != v.Size() || string(whole[:4]) != "head" || !bytes.Equal(whole[4:], data) {
+		if uint64(len(whole)) != v.Size() || string(whole[:4]) != "head" ||
+			!bytes.Equal(whole[4:], data) {
 			t.Errorf("pieces of %d: %d bytes, want %d, %d", n, len(whole), v.Size(), 4+len(data))
 		}
 		if got, err := l.Store(); err != nil || got.Digest() != want || got.bytes != s.bytes {
@@ -188,8 +189,8 @@ func TestEnd(t *testing.T) {
 	}
 }
 
-// TestDamage: each bit that is another one, each cut and each byte too much is noticed, in pieces of
-// any size.
+// TestDamage: each bit that is another one, each cut and each byte too much is noticed, in pieces
+// of any size.
 func TestDamage(t *testing.T) {
 	r := rand.New(rand.NewPCG(1, 1))
 	data := saved(full(t, 20, 500))

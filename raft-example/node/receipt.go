@@ -69,7 +69,8 @@ func (n *Node) onSnap(req erpc.ReqHandle) {
 func (n *Node) receive(p *peer, c *piece) *receipt {
 	g := n.get
 	if g != nil && g.p == p && g.id == c.id {
-		if g.total == c.total && g.out < 2*piecesOut && c.offset >= g.next && c.offset <= g.next+piecesOut*pieceSize {
+		if g.total == c.total && g.out < 2*piecesOut && c.offset >= g.next &&
+			c.offset <= g.next+piecesOut*pieceSize {
 			return g
 		}
 		return nil

@@ -56,7 +56,11 @@ func newLiar(t *testing.T, durable bool) *liar {
 	})
 	if durable {
 		attached := make(chan struct{})
-		if err := l.g.nodes[0].Rpc().Post(func(r *erpc.Rpc) { files.Attach(r); close(attached) }); err != nil {
+		err := l.g.nodes[0].Rpc().Post(func(r *erpc.Rpc) {
+			files.Attach(r)
+			close(attached)
+		})
+		if err != nil {
 			t.Fatal(err)
 		}
 		<-attached
@@ -141,7 +145,7 @@ func (l *liar) send(data []byte, m *pb.Message) (taken int) {
 
 // applied is the receiver's, when it is as large as that, or soon.
 func (l *liar) applied(want uint64) (got uint64) {
-	for range 200 {
+	for range 200_000 { // each waits for a pass of the loop
 		ch := make(chan uint64)
 		err := l.g.nodes[0].Rpc().Post(func(*erpc.Rpc) {
 			ch <- l.g.nodes[0].Replica().Status().Applied
@@ -152,13 +156,12 @@ func (l *liar) applied(want uint64) (got uint64) {
 		if got = <-ch; got >= want {
 			return got
 		}
-		time.Sleep(10 * time.Millisecond)
 	}
 	return got
 }
 
-// TestReceipt: what a member sends that is no snapshot, or not the one that it said, is refused, and
-// changes nothing; a whole one that follows is taken, in order or not.
+// TestReceipt: what a member sends that is no snapshot, or not the one that it said, is refused,
+// and changes nothing; a whole one that follows is taken, in order or not.
 func TestReceipt(t *testing.T) {
 	for _, durable := range []bool{false, true} {
 		t.Run(fmt.Sprint("durable=", durable), func(t *testing.T) { receipts(t, newLiar(t, durable)) })
@@ -257,7 +260,6 @@ func (l *liar) shuffled(whole int) {
 					l.t.Errorf("piece %d is refused", i)
 				}
 			})
-			time.Sleep(time.Millisecond) // so that the last one most often comes first
 		}
 		wg.Wait()
 	}

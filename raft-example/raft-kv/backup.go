@@ -171,8 +171,8 @@ type backupState struct {
 // Size implements replica.Source.
 func (s backupState) Size() uint64 { return s.size }
 
-// parseBackup reads a backup to its end, and returns what a replica begins with, whose state is read
-// from the file once more. The error is errBackup, or one of the system.
+// parseBackup reads a backup to its end, and returns what a replica begins with, whose state is
+// read from the file once more. The error is errBackup, or one of the system.
 func parseBackup(f io.ReaderAt, size int64) (s replica.Start, err error) {
 	if size < backupHead+sha256.Size {
 		return s, errBackup

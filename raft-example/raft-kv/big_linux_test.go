@@ -145,8 +145,10 @@ func TestBig(t *testing.T) {
 	all := []*child{first}
 	// before is what the members have after some writes.
 	quiet := func() (before []int) {
-		stop := o.puts(testContext(t), keys, 4)
-		time.Sleep(time.Second)
+		ctx, cancel := context.WithTimeout(testContext(t), time.Second)
+		defer cancel()
+		stop := o.puts(ctx, keys, 4)
+		<-ctx.Done()
 		b.what = "nothing"
 		b.took(stop(), time.Second)
 		for _, c := range all {

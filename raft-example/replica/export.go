@@ -185,9 +185,9 @@ func (x *exports) needed() (upTo uint64) {
 // quarter of the state is less.
 const mostBehind = 64 << 20
 
-// behindSent is the index from which on followers need entries that get a snapshot, or that have got
-// one and follow: without them they would need another one, again and again. If there are too many
-// bytes of entries, that is what they get.
+// behindSent is the index from which on followers need entries that get a snapshot, or that have
+// got one and follow: without them they would need another one, again and again. If there are too
+// many bytes of entries, that is what they get.
 func (r *Replica) behindSent() (upTo uint64) {
 	upTo = ^uint64(0)
 	if len(r.log.sent) == 0 {

@@ -20,8 +20,8 @@ func inUse() int {
 	return int(m.HeapAlloc)
 }
 
-// TestStateInPassing: while a state is given out and read, a piece at a time, and a tenth of its keys
-// change, there is no more in memory than the state once more, as it is read, and a fifth.
+// TestStateInPassing: while a state is given out and read, a piece at a time, and a tenth of its
+// keys change, there is no more in memory than the state once more, as it is read, and a fifth.
 func TestStateInPassing(t *testing.T) {
 	const keys = 100_000
 	base := inUse()
@@ -65,8 +65,8 @@ func TestStateInPassing(t *testing.T) {
 	runtime.KeepAlive(r)
 }
 
-// TestKeptForSent: a follower that got a snapshot gets the entries behind it, however many have come
-// meanwhile, and not another snapshot; but not without bounds.
+// TestKeptForSent: a follower that got a snapshot gets the entries behind it, however many have
+// come meanwhile, and not another snapshot; but not without bounds.
 func TestKeptForSent(t *testing.T) {
 	for _, much := range []bool{false, true} {
 		m := newMesh(t, Config{KeepEntries: 5}, 1, 2, 3)
@@ -117,7 +117,8 @@ func TestKeptForSent(t *testing.T) {
 	}
 }
 
-// TestExport: without a disk a state is given out to one at a time, and to raft only if it sends it.
+// TestExport: without a disk a state is given out to one at a time, and to raft only if it sends
+// it.
 func TestExport(t *testing.T) {
 	m := newMesh(t, Config{}, 1, 2, 3)
 	l := m.posts[1]

@@ -30,8 +30,8 @@ func TestTwoSnapshots(t *testing.T) {
 	}
 }
 
-// TestSnapshotAtChange: raft may ask for a snapshot while it applies a change of membership. It gets
-// one later, which has the new members and voters.
+// TestSnapshotAtChange: raft may ask for a snapshot while it applies a change of membership. It
+// gets one later, which has the new members and voters.
 func TestSnapshotAtChange(t *testing.T) {
 	for name, change := range map[string]func(l *post) error{
 		"single": func(l *post) error { return l.Change(Add, 4, "d", 1) },

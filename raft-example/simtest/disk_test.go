@@ -139,7 +139,9 @@ func (d *disk) Raise(format uint8) {
 func (d *disk) Save(hard *pb.HardState, entries []*pb.Entry, snapshot *pb.Snapshot,
 	done func(error)) {
 	if snapshot.GetMetadata().GetIndex() > 0 {
-		d.do(func(part float64) { d.replace(d.installed(wal.Leader, snapshot), hard, entries, part) }, done)
+		d.do(func(part float64) {
+			d.replace(d.installed(wal.Leader, snapshot), hard, entries, part)
+		}, done)
 		return
 	}
 	d.do(func(part float64) {

@@ -335,8 +335,8 @@ func (d *Dir) Install(o Origin, meta *pb.SnapshotMetadata, hard *pb.HardState,
 	return d.take(log)
 }
 
-// holdSnapshot opens the snapshot that is about to be replaced, so that it goes with the end of that,
-// which takes long if it is large, and no write of the log waits for it.
+// holdSnapshot opens the snapshot that is about to be replaced, so that it goes with the end of
+// that, which takes long if it is large, and no write of the log waits for it.
 func (d *Dir) holdSnapshot() *os.File {
 	if runtime.GOOS == "windows" {
 		return nil // an open file cannot be replaced there

@@ -43,8 +43,8 @@ func stateOf(t *testing.T, s State) string {
 	return string(b)
 }
 
-// TestSnapshotBytes: a file that is written in pieces of any size is that of the whole snapshot, and
-// is read in pieces of any size.
+// TestSnapshotBytes: a file that is written in pieces of any size is that of the whole snapshot,
+// and is read in pieces of any size.
 func TestSnapshotBytes(t *testing.T) {
 	r := rand.New(rand.NewPCG(1, 2))
 	d, _, err := Open(t.TempDir(), me)
@@ -123,7 +123,8 @@ func TestSnapshotFlips(t *testing.T) {
 }
 
 // TestWrongSize: a state of another size than was said is no snapshot, and leaves no file; nor does
-// one that is given up. What is not prepared is not installed, and the snapshot that is there stays.
+// one that is given up. What is not prepared is not installed, and the snapshot that is there
+// stays.
 func TestWrongSize(t *testing.T) {
 	path := t.TempDir()
 	d, _, err := Open(path, me)
@@ -193,8 +194,8 @@ type said struct {
 
 func (s said) Size() uint64 { return s.size }
 
-// TestSnapshotOpen: the snapshot of an index is read as it was, while others take its place: what is
-// prepared, and what is installed.
+// TestSnapshotOpen: the snapshot of an index is read as it was, while others take its place: what
+// is prepared, and what is installed.
 func TestSnapshotOpen(t *testing.T) {
 	d, _, err := Open(t.TempDir(), me)
 	if err != nil {
