@@ -20,22 +20,23 @@ func Recover(from Start, members map[uint64]string) (Start, error) {
 	if raft.IsEmptySnap(from.Snapshot) {
 		return Start{}, ErrEmpty
 	}
-	k, err := load(&pb.Message{Snapshot: from.Snapshot})
-	if err == nil {
-		k.store, err = k.loader.Step(1 << 30)
+	l, err := readAll(from.Source())
+	if err != nil {
+		return Start{}, err
 	}
+	store, err := l.Store()
 	if err != nil {
 		return Start{}, err
 	}
 	meta := from.Snapshot.GetMetadata()
 	index, term := meta.GetIndex(), max(meta.GetTerm(), from.Hard.GetTerm())
 	for _, e := range from.Entries {
-		if err := replay(k.store, e); err != nil {
+		if err := replay(store, e); err != nil {
 			return Start{}, err
 		}
 		index = e.GetIndex()
 	}
-	return bootWith(k.store, members, index, term), nil
+	return startWith(store, members, index, term), nil
 }
 
 // replay applies what an entry writes.
