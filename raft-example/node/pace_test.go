@@ -95,8 +95,8 @@ func TestHungDiskWarns(t *testing.T) {
 	}
 }
 
-// TestStalled: a process that was stopped says so, and that its disk hangs only if it does so for as
-// long as any other must.
+// TestStalled: a process that was stopped says so, and that its disk hangs only if it does so for
+// as long as any other must.
 func TestStalled(t *testing.T) {
 	var log bytes.Buffer
 	now := monotime.Time(1)
