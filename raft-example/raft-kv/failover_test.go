@@ -13,10 +13,10 @@ import (
 )
 
 var failovers = flag.Int("failovers", 0,
-	"how often TestFailover kills the leader, for each kind of packets; without it the test is left out")
+	"how often TestFailover kills the leader, by kind of packets; without it the test is left out")
 
-// TestFailover kills the leader under load, again and again, with default settings, and says for how
-// long no write was done: with plain packets, shared keys, and certificates. Histories are
+// TestFailover kills the leader under load, again and again, with default settings, and says for
+// how long no write was done: with plain packets, shared keys, and certificates. Histories are
 // linearizable. The figures depend on the machine, and have no bound here.
 func TestFailover(t *testing.T) {
 	if *failovers == 0 {
@@ -41,7 +41,8 @@ func TestFailover(t *testing.T) {
 // killLeaders returns the longest times without a write.
 func killLeaders(t *testing.T, flags secure.Flags) (gaps []time.Duration) {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), time.Minute+time.Duration(*failovers)*5*time.Second)
+	most := time.Minute + time.Duration(*failovers)*5*time.Second
+	ctx, cancel := context.WithTimeout(t.Context(), most)
 	defer cancel()
 	check := func(err error) {
 		t.Helper()

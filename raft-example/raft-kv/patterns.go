@@ -2,7 +2,8 @@ package main
 
 import "path"
 
-// overlap reports whether there is a name of visible ASCII that both patterns of package path match.
+// overlap reports whether there is a name of visible ASCII that both patterns of package path
+// match.
 func overlap(p, q string) bool {
 	a, b := parts(p), parts(q)
 	seen := map[[2]int]bool{}

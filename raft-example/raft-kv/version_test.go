@@ -33,7 +33,7 @@ func TestUpgradeCommand(t *testing.T) {
 	if err := o.f.start(last); err != nil {
 		t.Fatal(err)
 	}
-	say("raft-kv: there is no such version in the program of the leader: 9, and replica ", "upgrade --to=9")
+	say("raft-kv: "+errNoVersion.Error()+": 9, and replica ", "upgrade --to=9")
 	say(" knows 0 to 2; start all members in a newer one first\n", "upgrade --to=9")
 	say("the cluster's version is 2", "upgrade")
 	say("the cluster's version is 2 already", "upgrade")

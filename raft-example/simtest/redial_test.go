@@ -9,8 +9,8 @@ import (
 	"github.com/userspace-rpc/erpc/wire"
 )
 
-// forgetful is the transport of a server that tells nobody which sessions it does not know, as those
-// of commit 4085675 did not.
+// forgetful is the transport of a server that tells nobody which sessions it does not know, as
+// those of commit 4085675 did not.
 type forgetful struct{ *sim.Endpoint }
 
 // TxBurst loses all resets.
@@ -37,8 +37,8 @@ func transportOf(s *server, ep *sim.Endpoint) transport.Transport {
 }
 
 // TestRedial: the only member is killed, starts again, and does not tell a client that it has
-// forgotten its session. The client dials anew after an attempt without an answer, not only when the
-// session has failed.
+// forgotten its session. The client dials anew after an attempt without an answer, not only when
+// the session has failed.
 func TestRedial(t *testing.T) {
 	for _, old := range []bool{false, true} {
 		sh := small
