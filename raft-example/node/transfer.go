@@ -2,6 +2,7 @@ package node
 
 import (
 	"encoding/binary"
+	"errors"
 
 	"github.com/userspace-rpc/erpc/erpc"
 	"github.com/userspace-rpc/erpc/raft-example/kv"
@@ -97,6 +98,10 @@ func (p *peer) pieces(t *transfer) {
 			head, _ = proto.Marshal(t.m)
 		}
 		b := t.data.next(pieceSize)
+		if err := t.data.err; err != nil && !t.failed && !errors.Is(err, kv.ErrEnded) {
+			n.cfg.Logger.Error("a snapshot for a peer could not be read", "replica", n.cfg.ID,
+				"peer", p.id, "err", err)
+		}
 		if t.failed = t.data.err != nil || len(b) > 0 && !p.piece(t, b, head); len(b) == 0 {
 			break
 		}

@@ -14,8 +14,9 @@ var ErrEmpty = errors.New("replica: the log has no state of a cluster")
 
 // Recover makes the start of a new cluster with other members, of what one replica of a cluster had
 // on its disk. All entries of its log count: those that it does not know to be committed may have
-// been acknowledged by others. Changes of membership do not count. Sessions are kept. Errors:
-// ErrEmpty, kv.ErrSnapshot, *kv.EntryError, ErrRaft for an entry of a type that is not known.
+// been acknowledged by others. Changes of membership do not count. Sessions are kept, and the tick
+// and the lease that the log has said. Errors: ErrEmpty, kv.ErrSnapshot, *kv.EntryError, ErrRaft
+// for an entry of a type that is not known.
 func Recover(from Start, members map[uint64]string) (Start, error) {
 	if raft.IsEmptySnap(from.Snapshot) {
 		return Start{}, ErrEmpty
@@ -34,9 +35,12 @@ func Recover(from Start, members map[uint64]string) (Start, error) {
 		if err := replay(store, e); err != nil {
 			return Start{}, err
 		}
+		if a, ok := timingOf(e); ok {
+			l.timing = a
+		}
 		index = e.GetIndex()
 	}
-	return startWith(store, members, index, term), nil
+	return startWith(store, members, l.timing, index, term), nil
 }
 
 // replay applies what an entry writes.

@@ -40,18 +40,20 @@ func (s *Start) Source() Source {
 
 // Boot returns the start of a new cluster: the same on all of its replicas.
 func Boot(members map[uint64]string) Start {
-	s := startWith(kv.NewStore(), members, 1, 1)
+	s := startWith(kv.NewStore(), members, agreed{}, 1, 1)
 	s.Snapshot.Data, _ = io.ReadAll(s.State) // it does not fail
 	s.State = nil
 	return s
 }
 
-// startWith returns the start of a cluster with a state, as of an index and a term.
-func startWith(s *kv.Store, members map[uint64]string, index, term uint64) Start {
+// startWith returns the start of a cluster with a state and a timing, as of an index and a term.
+func startWith(
+	s *kv.Store, members map[uint64]string, timing agreed, index, term uint64,
+) Start {
 	meta := &pb.SnapshotMetadata{Index: &index, Term: &term,
 		ConfState: &pb.ConfState{Voters: slices.Sorted(maps.Keys(members))}}
 	return Start{Version: s.Version(), Snapshot: &pb.Snapshot{Metadata: meta},
-		State: s.Save(appendMembers(nil, members))}
+		State: s.Save(appendHead(nil, members, timing))}
 }
 
 // load begins with s; empty, the replica waits to be made a member.
