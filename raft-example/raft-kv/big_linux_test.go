@@ -147,7 +147,7 @@ func TestBig(t *testing.T) {
 	quiet := func() (before []int) {
 		ctx, cancel := context.WithTimeout(testContext(t), time.Second)
 		defer cancel()
-		stop := o.puts(ctx, keys, 4)
+		stop := o.puts(testContext(t), keys, 4)
 		<-ctx.Done()
 		b.what = "nothing"
 		b.took(stop(), time.Second)
