@@ -90,7 +90,8 @@
 // Both sides agree on as many credits as the smaller of their receive queues holds, shared among
 // sessions: no packet says more of it, and peers of releases before offer fewer. The client decides
 // how many of them it uses, its window ([Client.SetWindow]). Where the owner fixes it that is all
-// of them (eRPC, section 4.3.1). Else it begins with what fits any path, and follows this one:
+// of them (eRPC, section 4.3.1). Else it begins with what fits any path, or with all that a peer of
+// many sessions has agreed to, and follows this one:
 //
 // A round is the time from an answer to the first answer to a packet that was sent after it. It
 // counts if packets lacked credits in it, and if the session was not at rest. Until a queue is met

@@ -12,6 +12,10 @@ import (
 
 var slowAll = flag.Bool("slow.all", false, "all rows of the table of slow links, a minute")
 
+// socketRing is how many full packets the receive buffer of a UDP socket holds, of 4 MiB: with more
+// than a dozen sessions the server agrees to no more credits than they have at first.
+const socketRing = 1800
+
 // slowLink is one row: clients, each on a machine of its own with a fast link, keep calls of size
 // bytes, with answers of resp bytes, to a server behind a slow link under way.
 type slowLink struct {
@@ -52,7 +56,7 @@ func (l slowLink) run(t *testing.T) (got slowShare) {
 	net.PortBuffer = l.buffer
 	cfg := erpc.Config{Congestion: erpc.Congestion{Algorithm: l.alg}}
 	c := newCluster(t, net)
-	server := c.add(cfg, sim.EndpointConfig{})
+	server := c.add(cfg, sim.EndpointConfig{RxRing: socketRing})
 	if err := c.net.SetLinkBits(server.id, l.bits); err != nil {
 		t.Fatal(err)
 	}
