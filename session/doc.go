@@ -219,8 +219,8 @@
 // size, which are answered in their size, beside pings of the smaller ones. Congestion loses
 // packets too: so a session with large messages is paused meanwhile (Client.Pause), until queues
 // are empty, and the path counts as one that does not carry the size only when a smaller ping was
-// answered a dozen times in which the large one was not, and no large one ever was. Pings follow each
-// other as they are answered, so that probes of many sessions do not fill a slow link.
+// answered a dozen times in which the large one was not, and no large one ever was. Pings follow
+// each other as they are answered, so that probes of many sessions do not fill a slow link.
 //
 // A session that was lowered is raised (Client.RaiseCut) when a ping of a larger size is answered,
 // for which its owner asks now and then. Requests that begin then have the larger packets, and the
