@@ -130,6 +130,20 @@ func TestSlowLinks(t *testing.T) {
 	}
 }
 
+// TestDeepQueue: forty clients that dial at the same time share a link of 2 Mbit/s whose queue holds
+// four seconds, longer than a peer may be silent: some lose their first sessions, no more.
+func TestDeepQueue(t *testing.T) {
+	if testing.Short() {
+		t.Skip("forty clients for two minutes of virtual time")
+	}
+	l := slowLink{2e6, time.Millisecond, 1_000_000, 40, 40_000, 8, 2, erpc.CCTimely}
+	got := l.run(t)
+	t.Log(got)
+	if got.goodput < 0.85 || got.jain < 0.9 {
+		t.Error("not as it must be")
+	}
+}
+
 // TestSlowEchoes: requests and answers fill both ways of a slow link, though the calls of a session
 // begin together.
 func TestSlowEchoes(t *testing.T) {
