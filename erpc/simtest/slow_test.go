@@ -130,8 +130,8 @@ func TestSlowLinks(t *testing.T) {
 	}
 }
 
-// TestDeepQueue: forty clients that dial at the same time share a link of 2 Mbit/s whose queue holds
-// four seconds, longer than a peer may be silent: some lose their first sessions, no more.
+// TestDeepQueue: forty clients that dial at the same time share a link of 2 Mbit/s whose queue
+// holds four seconds, longer than a peer may be silent: some lose their first sessions, no more.
 func TestDeepQueue(t *testing.T) {
 	if testing.Short() {
 		t.Skip("forty clients for two minutes of virtual time")
