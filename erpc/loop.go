@@ -684,10 +684,10 @@ func (r *Rpc) sleep(limit time.Duration) error {
 	return err
 }
 
-// rescheduleAfter is how long a loop sleeps and wakes until it lets Go's scheduler choose anew. That
-// watches for goroutines that it has not chosen for 10 ms (forcePreemptNS of package runtime):
-// a thread of its own takes their processor away in each system call, at once, and looks for the
-// next one every 20 us as long as it finds some. That costs more than the loop's sleeps.
+// rescheduleAfter is how long a loop sleeps and wakes until it lets Go's scheduler choose anew. A
+// thread of that watches for goroutines that it has not chosen for 10 ms (forcePreemptNS of package
+// runtime): it takes their processor away in each system call, at once, and looks for the next one
+// every 20 us as long as it finds some. That costs more than the loop's sleeps.
 const rescheduleAfter = 5 * time.Millisecond
 
 // reschedule lets the scheduler choose before a sleep if it has not for a while. A goroutine that
