@@ -151,6 +151,7 @@ type Client struct {
 	full       uint32 // Params.PerPacket as agreed; a cut makes that smaller
 	window     uint16 // packets that may be in flight: so many of the credits are in use
 	first      uint16 // ... at first, and at least
+	follows    bool   // it follows the path; else it is all credits
 	backoff    backoff
 	path       *pathEstimate // nil until credits were missing
 }

@@ -88,13 +88,14 @@ func (c *Client) SetWindow(first int, hosts time.Duration) {
 
 // openWindow begins with the credits that were agreed on.
 func (c *Client) openWindow() {
-	if c.first == 0 || int(c.first) > c.Params.Credits {
-		c.first = uint16(c.Params.Credits)
-	}
-	c.window, c.credits, c.opening = c.first, int32(c.first), math.MaxUint16
-	if int(c.first) < c.Params.Credits {
+	c.opening = math.MaxUint16
+	if c.follows = c.first > 0; c.follows {
 		c.opening = firstFlight
 	}
+	if !c.follows || int(c.first) > c.Params.Credits {
+		c.first = uint16(c.Params.Credits)
+	}
+	c.window, c.credits = c.first, int32(c.first)
 }
 
 // Window returns how many packets the session may have in flight now.
@@ -107,7 +108,7 @@ func (c *Client) newPath(grows bool, now monotime.Time) *pathEstimate {
 
 // lack notes that packets wait for credits.
 func (c *Client) lack() {
-	if int(c.first) == c.Params.Credits {
+	if !c.follows {
 		return
 	}
 	if c.path == nil {
@@ -156,7 +157,7 @@ func (c *Client) follow(n uint32, now monotime.Time) {
 // ifSlow has the window follow the path below the first one if round trips show a queue that takes
 // long. Then what is in flight is too much already.
 func (c *Client) ifSlow(now monotime.Time) {
-	if int(c.first) == c.Params.Credits || c.rtt.srtt <= c.fill()+c.mayQueue() {
+	if !c.follows || c.rtt.srtt <= c.fill()+c.mayQueue() {
 		return
 	}
 	if c.path == nil {
@@ -258,7 +259,7 @@ func (c *Client) rested(now monotime.Time) {
 // known of the path but that nothing came back. Messages of one packet say nothing of a path that
 // they have not filled.
 func (c *Client) shrink(s *clientSlot, n uint32, timeout bool, now monotime.Time) {
-	if int(c.first) == c.Params.Credits || s.times == nil && (c.path == nil || s.numRx > 0) {
+	if !c.follows || s.times == nil && (c.path == nil || s.numRx > 0) {
 		return
 	}
 	if c.path == nil {

@@ -12,6 +12,10 @@ import (
 
 var slowAll = flag.Bool("slow.all", false, "all rows of the table of slow links, a minute")
 
+// socketRing is how many full packets the receive buffer of a UDP socket holds, of 4 MiB: with more
+// than a dozen sessions the server agrees to no more credits than they have at first.
+const socketRing = 1800
+
 // slowLink is one row: clients, each on a machine of its own with a fast link, keep calls of size
 // bytes, with answers of resp bytes, to a server behind a slow link under way.
 type slowLink struct {
@@ -52,7 +56,7 @@ func (l slowLink) run(t *testing.T) (got slowShare) {
 	net.PortBuffer = l.buffer
 	cfg := erpc.Config{Congestion: erpc.Congestion{Algorithm: l.alg}}
 	c := newCluster(t, net)
-	server := c.add(cfg, sim.EndpointConfig{})
+	server := c.add(cfg, sim.EndpointConfig{RxRing: socketRing})
 	if err := c.net.SetLinkBits(server.id, l.bits); err != nil {
 		t.Fatal(err)
 	}
@@ -123,6 +127,20 @@ func TestSlowLinks(t *testing.T) {
 				}
 			}
 		}
+	}
+}
+
+// TestDeepQueue: forty clients that dial at the same time share a link of 2 Mbit/s whose queue
+// holds four seconds, longer than a peer may be silent: some lose their first sessions, no more.
+func TestDeepQueue(t *testing.T) {
+	if testing.Short() {
+		t.Skip("forty clients for two minutes of virtual time")
+	}
+	l := slowLink{2e6, time.Millisecond, 1_000_000, 40, 40_000, 8, 2, erpc.CCTimely}
+	got := l.run(t)
+	t.Log(got)
+	if got.goodput < 0.85 || got.jain < 0.9 {
+		t.Error("not as it must be")
 	}
 }
 
