@@ -136,6 +136,7 @@ type Client struct {
 	open      bool
 	closed    bool
 	drains    bool     // the peer takes no new requests
+	follows   bool     // the window follows the path; else it is all credits
 	cut       wire.Cut // of requests that begin
 
 	// The slots of most sessions, and their numbers in free. Here, so that all of a session is in one
@@ -151,7 +152,6 @@ type Client struct {
 	full       uint32 // Params.PerPacket as agreed; a cut makes that smaller
 	window     uint16 // packets that may be in flight: so many of the credits are in use
 	first      uint16 // ... at first, and at least
-	follows    bool   // it follows the path; else it is all credits
 	backoff    backoff
 	path       *pathEstimate // nil until credits were missing
 }

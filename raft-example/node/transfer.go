@@ -102,7 +102,8 @@ func (p *peer) pieces(t *transfer) {
 			n.cfg.Logger.Error("a snapshot for a peer could not be read", "replica", n.cfg.ID,
 				"peer", p.id, "err", err)
 		}
-		if t.failed = t.data.err != nil || len(b) > 0 && !p.piece(t, b, head); len(b) == 0 {
+		t.failed = t.data.err != nil || len(b) > 0 && !p.piece(t, b, head)
+		if t.failed || len(b) == 0 {
 			break
 		}
 		n.moved = true
