@@ -226,8 +226,9 @@ func (j *jsonRetry) parse() (p *retryPolicy, err error) {
 	return p, nil
 }
 
-// jsonDuration is a duration as JSON has it for protobuf: seconds with an "s".
-var jsonDuration = regexp.MustCompile(`^-?\d+(\.\d{1,9})?s$`)
+// jsonDuration is a duration as JSON has it for protobuf: seconds with an "s". As in grpc-go digits
+// may be missing on one side of the dot.
+var jsonDuration = regexp.MustCompile(`^-?(\d+(\.\d{0,9})?|\.\d{1,9})s$`)
 
 // parseDuration reads such a duration. One that is too long for a time.Duration is the longest.
 func parseDuration(text string) (time.Duration, error) {
