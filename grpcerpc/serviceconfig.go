@@ -8,6 +8,7 @@ import (
 	"strings"
 	"time"
 
+	"google.golang.org/grpc"
 	"google.golang.org/grpc/balancer"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/serviceconfig"
@@ -42,6 +43,15 @@ type retryPolicy struct {
 	most       time.Duration
 	multiplier float64
 	codes      map[codes.Code]bool
+}
+
+// GetMethodConfig returns what the service config that holds says of a method, "/service/method".
+// Its RetryPolicy is nil in any case, of a type that grpc keeps to itself.
+func (cc *ClientConn) GetMethodConfig(method string) grpc.MethodConfig { //lint:ignore SA1019 as grpc's
+	m := cc.config.Load().of(method)
+	//lint:ignore SA1019 as grpc's
+	return grpc.MethodConfig{WaitForReady: m.waitForReady, Timeout: m.timeout,
+		MaxReqSize: m.maxRequest, MaxRespSize: m.maxResponse}
 }
 
 // of returns the config of a method, never nil.

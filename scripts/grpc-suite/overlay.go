@@ -33,6 +33,8 @@ var insertions = []insertion{
 		"if cc.erpc != nil { return cc.erpc.GetState() }"},
 	{"clientconn.go", "ClientConn.WaitForStateChange", false,
 		"if cc.erpc != nil { return cc.erpc.WaitForStateChange(ctx, sourceState) }"},
+	{"clientconn.go", "ClientConn.GetMethodConfig", false,
+		"if cc.erpc != nil { return cc.erpc.GetMethodConfig(method) }"},
 	{"clientconn.go", "ClientConn.Close", false,
 		"if cc.erpc != nil { defer cc.erpc.Close() }"},
 	{"call.go", "ClientConn.Invoke", false,
