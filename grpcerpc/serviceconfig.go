@@ -47,7 +47,9 @@ type retryPolicy struct {
 
 // GetMethodConfig returns what the service config that holds says of a method, "/service/method".
 // Its RetryPolicy is nil in any case, of a type that grpc keeps to itself.
-func (cc *ClientConn) GetMethodConfig(method string) grpc.MethodConfig { //lint:ignore SA1019 as grpc's
+//
+//lint:ignore SA1019 as grpc's
+func (cc *ClientConn) GetMethodConfig(method string) grpc.MethodConfig {
 	m := cc.config.Load().of(method)
 	//lint:ignore SA1019 as grpc's
 	return grpc.MethodConfig{WaitForReady: m.waitForReady, Timeout: m.timeout,

@@ -2,8 +2,9 @@
 //
 //	go run ./scripts/grpc-suite [-run REGEXP] [-net udp|shm] [-listed] [-diff] [-v]
 //
-// It lays a copy of grpc-go's module, of the version that grpcerpc requires, under out/, and gives
-// go test an overlay of it in which each NewClient and each Server goes over grpcerpc. The copy
+// It lays a copy of grpc-go's module, of the version that grpcerpc requires, in the folder
+// erpc-grpc-suite of the system's temporary files, where logs of tests that fail stay, and gives go
+// test an overlay of it in which each NewClient and each Server goes over grpcerpc. The copy
 // stays as it was. The overlay hands options on and calls over; -diff prints all of it.
 //
 // Each test of grpc-go's package test runs in a process of its own. Tests that fail must be in one

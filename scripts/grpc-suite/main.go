@@ -49,7 +49,7 @@ func (o *options) main(run string, show bool) (status int, err error) {
 	if o.root, err = os.Getwd(); err != nil {
 		return 0, err
 	}
-	o.dir = filepath.Join(o.root, "out/grpc-suite")
+	o.dir = filepath.Join(os.TempDir(), "erpc-grpc-suite")
 	if err := layOut(o.root, o.dir); err != nil {
 		return 0, err
 	}

@@ -25,7 +25,6 @@ type result struct {
 	name   string
 	failed bool
 	first  string // the first line that says why
-	took   time.Duration
 }
 
 // testFunc begins a test in grpc-go's source.
@@ -66,7 +65,8 @@ func findTests(dir string) ([]test, error) {
 
 // build makes the program of grpc-go's tests.
 func (o *options) build() error {
-	cmd := exec.Command(goTool, "test", "-c", "-vet=off", "-overlay", filepath.Join(o.dir, "overlay.json"),
+	cmd := exec.Command(goTool, "test", "-c", "-vet=off",
+		"-overlay", filepath.Join(o.dir, "overlay.json"),
 		"-o", filepath.Join(o.dir, "suite.test"), "google.golang.org/grpc/test")
 	cmd.Env = append(os.Environ(), "GOWORK="+filepath.Join(o.dir, "go.work"))
 	cmd.Dir = filepath.Join(o.dir, "grpc")
@@ -113,7 +113,6 @@ func (o *options) run(t test) result {
 	if t.envs {
 		envs = []string{"tcp-clear", "tcp-tls"}
 	}
-	began := time.Now()
 	for _, env := range envs {
 		out, err := o.once(t.name, env)
 		if err == nil {
@@ -128,7 +127,6 @@ func (o *options) run(t test) result {
 			fmt.Printf("%s\n", out)
 		}
 	}
-	r.took = time.Since(began)
 	return r
 }
 
@@ -140,7 +138,8 @@ func (o *options) once(name, env string) ([]byte, error) {
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), o.limit+10*time.Second)
 	defer cancel()
-	cmd := exec.CommandContext(ctx, filepath.Join(o.dir, "suite.test"), "-test.v", "-test.run", pattern,
+	cmd := exec.CommandContext(ctx, filepath.Join(o.dir, "suite.test"), "-test.v",
+		"-test.run", pattern,
 		"-test.timeout", o.limit.String(), "-only_env", env)
 	cmd.Dir = filepath.Join(o.dir, "grpc/test")
 	cmd.Env = append(os.Environ(), "ERPC_SUITE_NET="+o.net)
@@ -156,7 +155,8 @@ func (o *options) once(name, env string) ([]byte, error) {
 var said = regexp.MustCompile(`(?m)^\s+\w+\.go:\d+: .*|^panic: .*|^\s+\S+_test\.go:\d+: .*`)
 
 // noise is what tests say that goes well.
-var noise = regexp.MustCompile("tlogger.go|Leak checker|Running test in|Started test serv|Registered")
+var noise = regexp.MustCompile(
+	"tlogger.go|Leak checker|Running test in|Started test serv|Registered")
 
 // firstLine returns what a test that failed said first.
 func firstLine(out []byte, err error) string {
