@@ -202,7 +202,7 @@ OWNLABS = ./benchrows ./cmd/... ./raft/lab ./raft/simlab
 each = scripts/modules $(JOBS) out/$(1) "$(MODULES)" '$(2)'
 
 .PHONY: race seeds hostile failures failures-pairs soak soak-tls fuzz fmt vet house cross staticcheck test-rdma
-.PHONY: raft-chaos raft-upgrade raft-big hraft-suite index-oracle kv-limit
+.PHONY: raft-chaos raft-upgrade raft-big hraft-suite grpc-suite index-oracle kv-limit
 
 test: check-go
 	@status=0; \
@@ -334,6 +334,10 @@ raft-big: check-go
 
 hraft-suite: check-go
 	GO="$(GO)" KINDS="$(KINDS)" scripts/hraft-suite/run $(SUITEFLAGS)
+
+# grpc-go's own tests over grpcerpc. SUITEFLAGS='-run REGEXP', '-net shm', '-listed skip', '-diff'.
+grpc-suite: check-go
+	$(GO) run ./scripts/grpc-suite -go "$(GO)" $(SUITEFLAGS)
 
 # What make test has in short: random operations beside a model, and seeded schedules.
 index-oracle: check-go

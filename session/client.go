@@ -122,6 +122,7 @@ type Client struct {
 	free      []uint8       // free slots, a stack; the top was used last and is warm
 	lines     slotLines     // of slots that wait for credits
 	stalled   uint8         // slots in them
+	follows   bool          // the window follows the path; else it is all credits
 	hosts     uint32        // that hosts may hold up the packets of a round trip, ns
 	sampled   monotime.Time // when the packet was sent that gave the last RTT
 	latest    monotime.Time // when the latest packet was sent that has been answered; see answered
@@ -136,7 +137,6 @@ type Client struct {
 	open      bool
 	closed    bool
 	drains    bool     // the peer takes no new requests
-	follows   bool     // the window follows the path; else it is all credits
 	cut       wire.Cut // of requests that begin
 
 	// The slots of most sessions, and their numbers in free. Here, so that all of a session is in one

@@ -122,6 +122,7 @@ var table = []row{
 	{path: "scripts/budget"},
 	{path: "scripts/callpath"},
 	{path: "scripts/callpath/steady", may: []string{"erpc", "transport/udp"}},
+	{path: "scripts/grpc-suite"},
 	{path: "scripts/guards"}, // drives go test
 	{path: "scripts/modproxy", third: []string{"golang.org/x/mod"}},
 	{path: "scripts/mutants"}, // drives go-gremlins, a command
