@@ -122,7 +122,6 @@ type Client struct {
 	free      []uint8       // free slots, a stack; the top was used last and is warm
 	lines     slotLines     // of slots that wait for credits
 	stalled   uint8         // slots in them
-	follows   bool          // the window follows the path; else it is all credits
 	hosts     uint32        // that hosts may hold up the packets of a round trip, ns
 	sampled   monotime.Time // when the packet was sent that gave the last RTT
 	latest    monotime.Time // when the latest packet was sent that has been answered; see answered
@@ -151,7 +150,7 @@ type Client struct {
 	doubt      doubt
 	full       uint32 // Params.PerPacket as agreed; a cut makes that smaller
 	window     uint16 // packets that may be in flight: so many of the credits are in use
-	first      uint16 // ... at first, and at least
+	first      uint16 // ... at first, and at least; 0: all credits, always
 	backoff    backoff
 	path       *pathEstimate // nil until credits were missing
 }
