@@ -141,7 +141,7 @@ func Peers() []Peer {
 
 // ForLarge are the further peers that large messages and lost packets are measured with.
 func ForLarge() []Peer {
-	return []Peer{erpcCallPeer, erpcReusePeer, erpcLoopPeer, muxPeer, muxReusePeer, barePeer,
+	return []Peer{erpcCallPeer, erpcReusePeer, erpcLoopPeer, muxPeer, muxReusePeer, leanMuxPeer, barePeer,
 		quicPeer}
 }
 
