@@ -223,6 +223,7 @@ var table = []row{
 		"kit/leastheap", "labs/raft/lab", "labs/raft/simlab", "transport", "transport/auto",
 		"transport/shm", "transport/udp"}, third: []string{"github.com/alecthomas/kong"},
 		traits: mayClock},
+	{path: "labs/cmd/wakeups", third: xsys, traits: mayClock},
 	{path: "labs/failures", may: []string{"cmd/erpc/watch", "debug", "erpc", "grpcerpc",
 		"labs/peers/...", "metrics", "transport", "transport/auto", "transport/rawudp/afpacket",
 		"transport/shm", "transport/udp"},
