@@ -45,9 +45,9 @@ func (s slowShare) String() string {
 		s.longest.Seconds()/s.fair.Seconds(), 100*s.lost, 100*s.again, s.failed)
 }
 
-// good reports whether a row is as it must be.
-func (s slowShare) good() bool {
-	return s.goodput >= 0.85 && s.jain >= 0.9 && s.lost < 0.15 && s.failed == 0
+// good reports whether a row is as it must be, with so much of the link at least.
+func (s slowShare) good(least float64) bool {
+	return s.goodput >= least && s.jain >= 0.9 && s.lost < 0.15 && s.failed == 0
 }
 
 // run measures the row after the time that some calls take.
@@ -99,10 +99,10 @@ func (l slowLink) run(t *testing.T) (got slowShare) {
 var slowNames = map[erpc.CCAlgorithm]string{erpc.CCTimely: "timely", erpc.CCSwift: "swift",
 	erpc.CCNone: "none"}
 
-// TestSlowLinks is the table of slow links: goodput is at least 0.85 of the link, clients share it
-// equally, no call fails, and few packets are lost. The flag -slow.all shows all rows, also those
-// that miss it: swift with few clients on short paths of 100 Mbit/s and 1 Gbit/s, and 40 that
-// connect at the same time through 2 Mbit/s.
+// TestSlowLinks is the table of slow links: goodput is at least 0.85 of the link, with Swift, which
+// is no default, 0.8. Clients share it equally, no call fails, and few packets are lost. The flag
+// -slow.all shows all rows, also those that miss it: swift with few clients on short paths of 100
+// Mbit/s and 1 Gbit/s, and 40 that connect at the same time through 2 Mbit/s.
 func TestSlowLinks(t *testing.T) {
 	algs, rates := append(controls(), erpc.CCSwift), []int64{2e6, 10e6, 100e6, 1e9}
 	delays, counts := []time.Duration{time.Millisecond}, []int{5, 40}
@@ -121,7 +121,11 @@ func TestSlowLinks(t *testing.T) {
 					l := slowLink{bits, delay, 250_000, n, 40_000, 8, 2, alg}
 					got := l.run(t)
 					t.Logf("%-6s %5.0f %5v %3d  %v", slowNames[alg], float64(bits)/1e6, delay, n, got)
-					if !*slowAll && !got.good() {
+					least := 0.85
+					if alg == erpc.CCSwift {
+						least = 0.8
+					}
+					if !*slowAll && !got.good(least) {
 						t.Error("not as it must be")
 					}
 				}
@@ -151,7 +155,7 @@ func TestSlowEchoes(t *testing.T) {
 		l := slowLink{bits, time.Millisecond, 250_000, 1, 40_000, 40_000, 4, erpc.CCTimely}
 		got := l.run(t)
 		t.Logf("%5.0f Mbit/s: %v", float64(bits)/1e6, got)
-		if !got.good() {
+		if !got.good(0.85) {
 			t.Error("not as it must be")
 		}
 	}
