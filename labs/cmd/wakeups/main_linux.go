@@ -79,7 +79,7 @@ func run(n int, d time.Duration, inLine bool) result {
 	took := time.Since(begin)
 	_ = unix.Getrusage(unix.RUSAGE_SELF, &after)
 	return result{float64(rounds) * float64(n), cpu(&after) - cpu(&before), took,
-		after.Nvcsw + after.Nivcsw - before.Nvcsw - before.Nivcsw}
+		int64(after.Nvcsw + after.Nivcsw - before.Nvcsw - before.Nivcsw)}
 }
 
 func cpu(u *unix.Rusage) time.Duration {
