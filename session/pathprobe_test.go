@@ -199,7 +199,10 @@ func TestProbeYields(t *testing.T) {
 	if n := count(maxProbeSpan, true); n < 8 || n > 10 {
 		t.Errorf("%d pings in %v while they are answered", n, maxProbeSpan)
 	}
-	count(probeAhead*4*minProbeSpan, false) // what may be under way
+	count(2*maxProbeSpan, true)
+	if n := count(8*4*minProbeSpan, false); n > 4*probeAhead+4 {
+		t.Errorf("%d pings leave before one of them is waited for", n)
+	}
 	if n := count(2*time.Second, false); n < 2*4*4 || n > 4*(2*int(time.Second/maxProbeWait)+3) {
 		t.Errorf("%d pings in two seconds without an answer", n)
 	}
