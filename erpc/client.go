@@ -70,6 +70,9 @@ var calls = sync.Pool{New: func() any {
 // server's are *Error. The server may or may not have run the request, unless the error matches
 // ErrNotRun. If there is no session or no free slot the call waits for one, see Client.
 //
+// The loop notices the end of ctx up to 3 ms late. A callback that blocks the loop (OnSession, done
+// of StartInLoop) delays it by as long.
+//
 // Until Call returns the library reads request, which must not change: one of 4 KiB and more is
 // sent from where it lies.
 func (c *Client) Call(ctx context.Context, reqType uint8, request []byte) ([]byte, error) {

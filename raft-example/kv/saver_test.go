@@ -227,7 +227,7 @@ func TestDamage(t *testing.T) {
 	}
 }
 
-// TestChecksumPlace: the checksum is what comes last, whatever it is the checksum of.
+// TestChecksumPlace: a snapshot ends with its checksum.
 func TestChecksumPlace(t *testing.T) {
 	for _, c := range []struct {
 		size, n, used int

@@ -120,7 +120,7 @@ func (n *Node) onBackup(req erpc.ReqHandle) {
 	}
 }
 
-// again is what a client is told whose state is not held.
+// again tells a client that its state is not held.
 const again = "the state is not held any more: begin again"
 
 // beginBackup opens a state as of an index, or says that there is none yet.

@@ -40,7 +40,7 @@ func Found(path string, cluster, id uint64, s replica.Start) error {
 	return wal.Move(part, path)
 }
 
-// startOf is what a replica begins with that has this log.
+// startOf returns the start of a replica with this log.
 func startOf(s *wal.State) replica.Start {
 	start := replica.Start{Hard: s.Hard, Snapshot: s.Snapshot, Entries: s.Entries}
 	if s.State != nil {

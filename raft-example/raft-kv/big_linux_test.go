@@ -143,7 +143,7 @@ func TestBig(t *testing.T) {
 	b := &big{t: t, what: "restart"}
 	b.peak(first, loaded, most)
 	all := []*child{first}
-	// before is what the members have after some writes.
+	// quiet returns the memory of each member after some writes.
 	quiet := func() (before []int) {
 		ctx, cancel := context.WithTimeout(testContext(t), time.Second)
 		defer cancel()
@@ -201,7 +201,7 @@ func (b *big) peak(c *child, before, most int) {
 	}
 }
 
-// fixed is what a member of any store has beside: garbage, buffers, entries.
+// fixed is the memory of a member for garbage, buffers and entries, in bytes.
 const fixed = 160 << 20
 
 func (b *big) took(list []bigPut, whole time.Duration) {

@@ -20,7 +20,7 @@ var failovers = flag.Int("failovers", 0,
 // linearizable. The figures depend on the machine, and have no bound here.
 func TestFailover(t *testing.T) {
 	if *failovers == 0 {
-		t.Skip("go test ./raft-kv -run TestFailover -failovers 20 -v")
+		t.Skip("a measurement: -failovers says how often the leader is killed")
 	}
 	ca := sectest.NewCA("ours")
 	for _, c := range []struct {

@@ -186,8 +186,8 @@ func (x *exports) needed() (upTo uint64) {
 const mostBehind = 64 << 20
 
 // behindSent is the index from which on followers need entries that get a snapshot, or that have
-// got one and follow: without them they would need another one, again and again. If there are too
-// many bytes of entries, that is what they get.
+// got one and follow: without them they would need another one, again and again. They
+// get one when there are too many bytes of entries.
 func (r *Replica) behindSent() (upTo uint64) {
 	upTo = ^uint64(0)
 	if len(r.log.sent) == 0 {

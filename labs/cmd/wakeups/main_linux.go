@@ -31,7 +31,7 @@ func main() {
 	}
 }
 
-// result is what some wake-ups took.
+// result counts wake-ups and their cost.
 type result struct {
 	wakes     float64
 	cpu, took time.Duration
