@@ -24,6 +24,10 @@ var (
 	traceFlag      = flag.Bool("trace", false, "print what the simulated network does")
 )
 
+// found are seeds beyond the first thousand that showed a fault once. Without faults nothing may be
+// sent twice; in these the packets of slots that waited in line for credits were.
+var found = []uint64{7004656, 7006336, 7008159}
+
 // TestSeeds runs one random cluster per seed; see the package comment.
 func TestSeeds(t *testing.T) {
 	if *seedFlag >= 0 {
@@ -41,6 +45,11 @@ func TestSeeds(t *testing.T) {
 	}
 	running := goleak.IgnoreCurrent()
 	var sum tally
+	t.Run("found", func(t *testing.T) {
+		for _, seed := range found {
+			t.Run(fmt.Sprint(seed), func(t *testing.T) { runSeed(t, seed, nil) })
+		}
+	})
 	t.Run("all", func(t *testing.T) {
 		for seed := range count {
 			t.Run(fmt.Sprint(seed), func(t *testing.T) {
