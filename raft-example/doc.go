@@ -122,6 +122,10 @@
 //
 // # Members
 //
+// Who speaks for a member is told by the members' role where packets are secure, else by addresses:
+// those of the log, of changes in it that are not applied, of what members tell, and what replicas
+// at addresses of the operator's choice tell: see "Who speaks for a member" in package node.
+//
 // Members change one at a time (replica.Change), or any number at once by joint consensus
 // (replica.Reconfigure). A vote is taken away by joint consensus in both cases, which only a leader
 // that stays may end. A member that leaves keeps its address until the joint configuration is left.

@@ -30,9 +30,18 @@
 // Sessions that this side dialled lead to a member's address.
 //
 //	member    an id of the log's membership, and its address there
-//	guest     an address that other members call a member's, and this replica's log does not yet:
-//	          it may lead already while this replica lags behind
+//	guest     an address that this replica has reason to take for a member's, though no change that
+//	          it has applied says so: it may lead already while this replica lags behind
 //	stranger  all else. It is refused, and changes nothing that outlives its request
+//
+// A guest is the address of a change in the log that is not applied: a leader put it there, and the
+// new member may need this replica's vote to say that it is committed. Or it is in a list of
+// members as of a later index than what this replica has applied, by the word of one that it asked
+// itself when a stranger spoke: a member, or what answers at an address of Config.Resolve. What
+// strangers say of themselves counts nothing. So a replica that was away while all members that it
+// knew were replaced is alone until the operator names one of today's. By role it needs no such
+// word: who has the members' key or certificate speaks from anywhere. When that index is applied
+// guests are none any more, and the log decides.
 //
 // A replica without any members, one that waits to be added, takes guests from everywhere.
 //

@@ -7,52 +7,87 @@ import (
 	"github.com/userspace-rpc/erpc/kit/monotime"
 )
 
-// guests are the addresses that members call a member's, and this replica's log does not: see "Who
-// speaks for a member". A session to each of them finds the address of its name.
+// guests are the addresses that members call a member's, or a change in this replica's log that is
+// not applied: see "Who speaks for a member". A session to each of them finds the address of its
+// name.
 type guests struct {
 	at    map[string]*erpc.Session
-	asked bool          // a member, and it has not answered yet
+	until uint64        // what says so is as of this index: once that is applied the log has it
+	told  Members       // the last list that was behind the log
+	roots []string      // that Config.Resolve found last
+	asked bool          // somebody, and it has not answered yet
 	next  monotime.Time // when the next one may be asked
-	turn  int           // of the members that are asked in turn
+	found monotime.Time // when Config.Resolve may be called again
+	turn  int           // of the members and roots that are asked in turn
 }
 
-// maxGuests bounds the addresses.
+// maxGuests bounds the addresses, and the roots.
 const maxGuests = 64
 
-// has reports whether a session comes from a guest. If it does not a member is asked for guests, so
+// resolveEvery is how often Config.Resolve is called at most.
+const resolveEvery = time.Second
+
+// has reports whether a session comes from a guest. If it does not somebody is asked for guests, so
 // that it may the next time.
 func (g *guests) has(n *Node, s *erpc.Session) bool {
-	for _, own := range g.at {
-		if own.Peer() == s.Peer() {
-			return true
+	if n.rep.Applied() < g.until {
+		for _, own := range g.at {
+			if own.Peer() == s.Peer() {
+				return true
+			}
 		}
 	}
 	g.ask(n)
 	return false
 }
 
-// ask asks one member for all members' addresses, once in a tick.
+// ask asks one member or root for all members' addresses, once in a tick.
 func (g *guests) ask(n *Node) {
-	now, tick := n.cfg.Clock(), n.rep.TickTime()
-	if g.asked || now < g.next && g.next <= now.Add(tick) {
+	now := n.cfg.Clock()
+	if g.asked || !due(&g.next, now, max(n.rep.TickTime(), time.Millisecond)) {
 		return
 	}
-	g.next = now.Add(max(tick, time.Millisecond))
+	g.settle(n)
+	if n.cfg.Resolve != nil && due(&g.found, now, resolveEvery) {
+		n.cfg.Resolve(func(addrs []string) { g.roots = addrs[:min(len(addrs), maxGuests)] })
+	}
 	ids := n.rep.MemberIDs()
-	for range ids {
+	for range len(ids) + len(g.roots) {
 		g.turn++
-		id := ids[g.turn%len(ids)]
-		if id == n.cfg.ID {
-			continue
-		}
-		if s := n.peer(id).session(); s != nil && g.send(n, id, s) {
+		if g.query(n, ids, g.turn%(len(ids)+len(g.roots))) {
 			g.asked, n.moved = true, true
 			return
 		}
 	}
 }
 
-func (g *guests) send(n *Node, id uint64, s *erpc.Session) bool {
+// query asks one of the members, which come first, and the roots. It reports whether it could.
+func (g *guests) query(n *Node, ids []uint64, i int) bool {
+	if i < len(ids) {
+		if ids[i] == n.cfg.ID {
+			return false
+		}
+		s := n.peer(ids[i]).session()
+		return s != nil && g.send(n, s, false)
+	}
+	root := g.roots[i-len(ids)]
+	if n.rep.IsAddress(root) {
+		return false
+	}
+	s, err := n.rpc.CreateSession(root)
+	if err != nil {
+		return false
+	}
+	if !g.send(n, s, true) {
+		_ = n.rpc.CloseSession(s)
+		return false
+	}
+	return true
+}
+
+// send asks for the members in a session that this side has dialled. One for this alone is closed
+// then.
+func (g *guests) send(n *Node, s *erpc.Session, alone bool) bool {
 	req, err := n.rpc.Alloc(0)
 	if err != nil {
 		return false
@@ -61,14 +96,16 @@ func (g *guests) send(n *Node, id uint64, s *erpc.Session) bool {
 		Timeout: n.rep.ElectionTimeout(), Done: func(c erpc.Completion) {
 			c.Req.Free()
 			g.asked = false
-			if c.Err != nil {
-				return
+			if c.Err == nil {
+				if m, err := ParseMembers(c.Resp.Data()); err == nil && m.Cluster == n.cfg.Cluster {
+					g.told = m
+					g.settle(n)
+				}
+				c.Resp.Free()
 			}
-			if m, err := ParseMembers(c.Resp.Data()); err == nil && m.Cluster == n.cfg.Cluster &&
-				n.admit(id, c.Session) != nil {
-				g.take(n, m.Addrs)
+			if alone && s.Err() == nil {
+				_ = n.rpc.CloseSession(s)
 			}
-			c.Resp.Free()
 		}})
 	if err != nil {
 		req.Free()
@@ -76,12 +113,17 @@ func (g *guests) send(n *Node, id uint64, s *erpc.Session) bool {
 	return err == nil
 }
 
-// take replaces the guests by those of a list that are not members here.
-func (g *guests) take(n *Node, addrs []string) {
+// settle has as guests those that are not members here of the last list, and of the changes in the
+// log. A list that the log was not behind says nothing new, and may be of one that has left.
+func (g *guests) settle(n *Node) {
+	addrs, index := n.rep.Coming()
+	if g.told.Index > n.rep.Applied() {
+		addrs, index = append(addrs, g.told.Addrs...), max(index, g.told.Index)
+	}
 	old := g.at
-	g.at = map[string]*erpc.Session{}
+	g.at, g.until = map[string]*erpc.Session{}, index
 	for _, addr := range addrs {
-		if n.rep.IsAddress(addr) || len(g.at) == maxGuests {
+		if g.at[addr] != nil || n.rep.IsAddress(addr) || len(g.at) == maxGuests {
 			continue
 		}
 		s := old[addr]
@@ -92,12 +134,12 @@ func (g *guests) take(n *Node, addrs []string) {
 				continue
 			}
 		}
-		g.at[addr] = s
+		g.at[addr], n.moved = s, true
 	}
 	for _, s := range old {
 		if s.Err() == nil {
 			_ = n.rpc.CloseSession(s)
+			n.moved = true
 		}
 	}
-	n.moved = true
 }

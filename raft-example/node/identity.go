@@ -40,11 +40,8 @@ func (n *Node) learn(from, log uint64) (verdict uint64) {
 // know yet. Else the first message of one would be lost, and that may be the vote that a leader
 // needs.
 func (n *Node) acquaint(now monotime.Time) {
-	if timeout := n.rep.ElectionTimeout(); n.cfg.Disk == nil ||
-		now < n.nextHello && n.nextHello <= now.Add(timeout) {
+	if n.cfg.Disk == nil || !due(&n.nextHello, now, n.rep.ElectionTimeout()) {
 		return
-	} else {
-		n.nextHello = now.Add(timeout)
 	}
 	for _, id := range n.rep.MemberIDs() {
 		if p := n.peer(id); id != n.cfg.ID && n.known.durable[id] == 0 && p.session() != nil {

@@ -47,6 +47,11 @@ type Config struct {
 	Peers map[uint64]uint64
 	// Trust says whose sessions are members'. Default: by their addresses.
 	Trust Trust
+	// Resolve looks up, by the operator's word, addresses such as "10.0.0.1:31850" at which members
+	// may be, and calls found with them in the Rpc's thread, at once, later or never. It is called
+	// when somebody speaks for a member that no known address is one of, once a second at most. What
+	// answers there is asked for the members, see "Who speaks for a member". Default: none.
+	Resolve func(found func(addrs []string))
 	// Admins alone change members, the leader and the version, and get the whole state. Without such
 	// a role any client may.
 	Admins Role
@@ -273,6 +278,15 @@ func (n *Node) Poll() bool {
 	moved := n.moved
 	n.moved = false
 	return moved || more
+}
+
+// due reports whether something that is done at most once in a time may be done now.
+func due(next *monotime.Time, now monotime.Time, every time.Duration) bool {
+	if now < *next && *next <= now.Add(every) { // else the clock went back
+		return false
+	}
+	*next = now.Add(every)
+	return true
 }
 
 // NextWake returns when Poll wants to be called next.

@@ -259,10 +259,8 @@ func (n *Node) flush() {
 // release answers, once a tick, the requests that are open since the last one or longer: a
 // slow disk must not use up what the peer may have under way.
 func (n *Node) release(now monotime.Time) {
-	if tick := n.rep.TickTime(); now < n.nextTurn && n.nextTurn <= now.Add(tick) {
+	if !due(&n.nextTurn, now, n.rep.TickTime()) {
 		return
-	} else {
-		n.nextTurn = now.Add(tick)
 	}
 	n.tellRemoved()
 	n.backup.expire(now)

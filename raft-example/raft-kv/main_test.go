@@ -91,6 +91,7 @@ func TestUsage(t *testing.T) {
 		{"server --id 1 --addr 127.0.0.1:0 --join --admin-name a", "needs --tls-cert and --tls-ca"},
 		{"server --id 1 --addr 127.0.0.1:0 --join --admin-psk-file x", "needs --psk-file"},
 		{"get k --resolve nonsense", "want NAME:PORT"},
+		{"server --id 1 --addr 127.0.0.1:0 --join --resolve nonsense", "want NAME:PORT"},
 		{"member add 4", "an address goes with"},
 		{"cluster --replicas 99", "want 1 to 9"},
 		{"bench --replicas 3 --json", "bench has left this command: it is raft-bench put now"},

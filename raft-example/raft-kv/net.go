@@ -77,11 +77,9 @@ func (f *clientFlags) dial() (*client.Blocking, error) {
 	}
 	cfg := client.Config{Cluster: f.netFlags.Cluster, Servers: servers, Anywhere: f.anywhere}
 	if f.Resolve != "" {
-		host, port, err := net.SplitHostPort(f.Resolve)
-		if err != nil || host == "" {
-			return nil, cli.Usagef("--resolve %q: want NAME:PORT", f.Resolve)
+		if cfg.Resolver, err = lookup(f.Resolve); err != nil {
+			return nil, err
 		}
-		cfg.Resolver = client.DNS(host, port)
 	}
 	if f.Remember != "" {
 		known, err := remembered(f.Remember)

@@ -3,7 +3,6 @@ package main
 import (
 	"fmt"
 	"math/rand/v2"
-	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -31,14 +30,11 @@ func (p *page) local(line string) []string {
 	p.t.Helper()
 	line = hostPort.ReplaceAllStringFunc(line, func(a string) string {
 		if p.hosts[a] == "" {
-			c, err := net.ListenPacket("udp", "127.0.0.1:0")
+			addrs, err := freeAddrs(1)
 			if err != nil {
 				p.t.Fatal(err)
 			}
-			p.hosts[a] = c.LocalAddr().String()
-			if err := c.Close(); err != nil {
-				p.t.Fatal(err)
-			}
+			p.hosts[a] = addrs[0]
 		}
 		return p.hosts[a]
 	})
@@ -154,7 +150,7 @@ func TestPage(t *testing.T) {
 		}
 	}
 	for _, name := range []string{"server", "status", "backup", "restore", "recover", "member",
-		"members"} {
+		"members", "upgrade", "tick"} {
 		if !ran[name] {
 			t.Errorf("the page has no command %s", name)
 		}

@@ -18,10 +18,11 @@ import (
 type serverCmd struct {
 	netFlags
 	roleFlags
-	ID    uint64        `required:"" help:"The replica's number, from 1. One without --dir that died needs a new one." placeholder:"N"`
-	Addr  string        `required:"" help:"Address to listen on." placeholder:"HOST:PORT"`
-	Peers string        `help:"All members of a new cluster, this one too, as 1=HOST:PORT,2=..." placeholder:"LIST"`
-	Join  bool          `help:"Wait to be added by raft-kv member add, instead of --peers."`
+	ID    uint64 `required:"" help:"The replica's number, from 1. One without --dir that died needs a new one." placeholder:"N"`
+	Addr  string `required:"" help:"Address to listen on." placeholder:"HOST:PORT"`
+	Peers string `help:"All members of a new cluster, this one too, as 1=HOST:PORT,2=...; later those that may be asked for the members." placeholder:"LIST"`
+	Join  bool   `help:"Wait to be added by raft-kv member add, instead of --peers."`
+
 	Dir   string        `help:"Folder of a durable log; without it all is in memory only." placeholder:"PATH"`
 	Tick  time.Duration `default:"20ms" help:"Raft's unit of time; an election starts after 10 to 20 of them; default ${default}." placeholder:"TIME"`
 	Lease time.Duration `help:"Lease for reads, at most 9 ticks; see --help." placeholder:"TIME"`
@@ -31,6 +32,8 @@ type serverCmd struct {
 	GC    int           `name:"gc" default:"400" help:"The garbage collector's GOGC, while there is at most 128 MiB of garbage, or a tenth of the store; default ${default}." placeholder:"PERCENT"`
 	Heap  int           `name:"gc-heap" default:"64" help:"Heap in MiB before it is collected at all; at most an eighth of the memory; default ${default}." placeholder:"MIB"`
 	Child bool          `hidden:"" help:"End with standard input."`
+
+	Resolve string `help:"A DNS name of all replicas, asked when one speaks as a member that this one does not know." placeholder:"NAME:PORT"`
 
 	Volatile bool `hidden:"" help:"Lose what is not synced when the process ends, for tests."`
 }
@@ -52,6 +55,9 @@ old one behind it, and --psk-file the old one; then --peer-psk-file has the new 
 Any client may change members, leader and version, and back up, unless admins have a role of their
 own: --admin-name, --admin-psk-file. Members are no admins. Admins use their certificate or key as
 --tls-cert or --psk-file of the same commands.
+
+A replica that was away while all members that it knew were replaced asks those of --peers and
+--resolve for the members: name one of today's when it starts. It asks nobody else.
 
 With --lease the leader serves reads at once for so long after a majority has answered it. All
 replicas need the same one. It assumes that clocks run at about the same rate: while the leader's
@@ -112,6 +118,10 @@ func (c *serverCmd) Run(e *cli.Env) (err error) {
 	if err = c.configure(&c.netFlags, &cfg); err != nil {
 		return err
 	}
+	var r *erpc.Rpc
+	if cfg.Resolve, err = c.resolve(func() *erpc.Rpc { return r }); err != nil {
+		return err
+	}
 	defer leastheap.KeepWithin(uint64(c.Heap)<<20, mostGarbage, c.GC)()
 	cfg.Start, cfg.Logger = start, slog.New(slog.NewTextHandler(e.Err,
 		&slog.HandlerOptions{Level: slog.LevelWarn}))
@@ -148,7 +158,7 @@ func (c *serverCmd) Run(e *cli.Env) (err error) {
 	if err = n.Register(x); err != nil {
 		return err
 	}
-	r, err := x.NewRpc(tr)
+	r, err = x.NewRpc(tr)
 	tr = nil // the Rpc's
 	if err != nil {
 		return err

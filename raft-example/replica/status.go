@@ -66,6 +66,9 @@ func (r *Replica) Status() Status {
 // Leads reports whether this replica is the leader, as far as it knows.
 func (r *Replica) Leads() bool { return r.err == nil && r.state == raft.StateLeader }
 
+// Applied is the index of the last entry that is applied.
+func (r *Replica) Applied() uint64 { return r.applied }
+
 // Member returns the address of a member.
 func (r *Replica) Member(id uint64) (addr string, ok bool) {
 	addr, ok = r.members[id]

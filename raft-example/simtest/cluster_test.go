@@ -38,6 +38,8 @@ type shape struct {
 	gather      int           // node.Config.Gather
 	psk         [][]byte      // erpc.Config.PSK
 	anywhere    bool          // half of the clients read at any replica
+	role        bool          // members are known by their role, which all with a key have
+	found       bool          // node.Config.Resolve finds the members that the operator has started
 	joint       bool          // members are replaced by joint consensus, up to two at once
 }
 
@@ -136,6 +138,12 @@ func (s *server) start() {
 		KeepEntries: c.keep, SnapshotEvery: c.every, Lease: s.lease, Incarnation: c.r.Uint64() | 1},
 		Log: s.log, Gather: c.gather, Start: s.boot, Silent: s.old,
 		Clock: func() sim.Time { return c.net.Now().Add(s.skew) }}
+	if c.role {
+		cfg.Trust.Key = func(string) bool { return true }
+	}
+	if c.found {
+		cfg.Resolve = func(found func([]string)) { found(c.started()) }
+	}
 	if c.durable {
 		if s.disk == nil {
 			s.disk = newDisk(s)
@@ -159,6 +167,16 @@ func (s *server) start() {
 	s.n.Attach(s.rpc)
 	s.ep, s.down, s.paused, s.leaves = ep, false, false, false
 	c.net.Attach(ep, serverDriver{s, s.rpc, s.n})
+}
+
+// started returns the addresses of members that were started and not removed.
+func (c *cluster) started() (addrs []string) {
+	for _, s := range c.servers {
+		if s.n != nil && !s.gone {
+			addrs = append(addrs, s.addr)
+		}
+	}
+	return addrs
 }
 
 // crash ends the process as kill -9 does.

@@ -120,6 +120,7 @@ func shapeOf(r *rand.Rand, long bool) (s shape, chaos time.Duration) {
 	if r.IntN(4) == 0 {
 		s.replicas = 5
 	}
+	s.found = true // with addresses alone a member that was away may find nobody
 	s.lease = []time.Duration{0, 6 * tick}[r.IntN(2)]
 	s.gather, s.anywhere, s.joint = []int{0, -1}[r.IntN(2)], r.IntN(2) == 0, r.IntN(2) == 0
 	if !long {
