@@ -48,6 +48,8 @@
 //	1, 5, 20, 40 clients, 1 and 10 ms each way   0.85          0.83          0.85
 //	the same, 20 us each way                     0.44          0.22
 //
+// The 0.44 is a session alone whose round trip is between two thresholds, see cc/timely.
+//
 // Swift is better for incasts of many and for short messages beside long ones, and loses no packet
 // to a thousand flows. It is not the default: with W5 one message of a hundred of 10 to 200 kB
 // takes two to three times as long as with Timely, probably since a session that was slowed down

@@ -3,6 +3,7 @@ package timely
 import (
 	"math"
 	"testing"
+	"time"
 
 	"github.com/userspace-rpc/erpc/cc"
 	"github.com/userspace-rpc/erpc/cc/cctest"
@@ -57,6 +58,42 @@ func TestNewcomer(t *testing.T) {
 		t.Errorf("the newcomer got %.2f of its share", share)
 	}
 	b.Expect(t, shared)
+}
+
+// lengthened is the controller of a session that has met no round trip shorter than base.
+type lengthened struct {
+	*Control
+	base time.Duration
+}
+
+func (l lengthened) OnAck(now cc.Time, rtt, base time.Duration, bytes int, ce bool) (
+	float64, time.Duration) {
+	return l.Control.OnAck(now, rtt, l.base, bytes, ce)
+}
+
+// TestNewcomerAtQueue: a session that has never met the queue empty gets its share and no more,
+// though the queue looks like its path.
+func TestNewcomerAtQueue(t *testing.T) {
+	cfg := filled(t, Config{})
+	for _, n := range []int{20, 50} {
+		b, a := model(), algorithm(cfg)
+		b.Add(a, n, b.Link, 0, us)
+		b.Run()
+		least := b.BaseRTT + b.Delay(1)
+		if least < cfg.TLow || least > cfg.BaseRTT {
+			t.Fatalf("round trips of %v at least, which is not between the thresholds", least)
+		}
+		late := a
+		late.New = func(link float64) cc.Controller { return lengthened{New(cfg, link), least} }
+		b = model()
+		b.Add(a, n, b.Link, 0, us)
+		b.Add(late, 1, b.Link, cc.Time(20*ms), 0)
+		b.Warm, b.End = cc.Time(60*ms), cc.Time(90*ms)
+		b.Run()
+		if share := b.Rates()[n] * float64(n+1) / b.Link; math.Abs(share-1) > 0.2 {
+			t.Errorf("beside %d at round trips of %v the newcomer got %.2f of its share", n, least, share)
+		}
+	}
 }
 
 // TestNoisyRoundTrips: measurements that are up to 10 us too long change little.
