@@ -251,7 +251,7 @@ func New(cfg Config, host Host, from Start, now monotime.Time) (*Replica, error)
 	}
 	r.rn, err = raft.NewRawNode(&raft.Config{
 		ID: cfg.ID, ElectionTick: cfg.ElectionTicks, HeartbeatTick: 1, Storage: r.log, Applied: r.applied,
-		MaxSizePerMsg: maxMessage, MaxInflightMsgs: maxInflight,
+		MaxSizePerMsg: maxMessage, MaxInflightMsgs: maxInflight, MaxInflightBytes: maxInflightBytes,
 		MaxUncommittedEntriesSize: maxUncommitted, CheckQuorum: true, PreVote: true,
 		ReadOnlyOption: raft.ReadOnlySafe, DisableProposalForwarding: true, StepDownOnRemoval: true,
 		Logger: quiet{}, AsyncStorageWrites: r.durable,
