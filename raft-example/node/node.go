@@ -144,8 +144,7 @@ type Node struct {
 
 	nextCheck monotime.Time // of the disk
 	polled    monotime.Time // when it was last polled
-	hangs     bool          // the disk does
-	longest   time.Duration // what its write had taken at the last check
+	hang      hang
 	leaving   leaving
 	requests  int           // of clients, so far
 	nextHello monotime.Time // to members that the disk does not know

@@ -31,7 +31,14 @@ type liar struct {
 	data  []byte
 	id    uint64
 	index uint64
+	said  uint64 // the last verdict
 }
+
+// The verdicts of a piece that is none, and of one whose receipt is over.
+const (
+	malformed = 4
+	lapsed    = 11
+)
 
 const snapPiece = 64 << 10
 
@@ -123,7 +130,8 @@ func (l *liar) piece(total, offset uint64, m *pb.Message, data []byte) bool {
 		l.t.Errorf("no answer: %v", err)
 		return false
 	}
-	return binary.LittleEndian.Uint64(got) == 0
+	l.said = binary.LittleEndian.Uint64(got)
+	return l.said == 0
 }
 
 // send sends pieces in order, the message with the last one, and returns how many were taken.
@@ -216,6 +224,13 @@ func receipts(t *testing.T, l *liar) {
 		if ok {
 			t.Errorf("%s: it is taken", name)
 		}
+	}
+	if l.first(nil, 1<<40); l.piece(1<<41, snapPiece, nil, l.data[:10]) || l.said != malformed {
+		t.Error("another size: verdict", l.said)
+	}
+	l.id-- // of the transfer before, whose receipt is over
+	if l.piece(1<<40, 9*snapPiece, nil, l.data[:10]) || l.said != lapsed {
+		t.Error("a piece of a transfer that is over: verdict", l.said)
 	}
 	if got := l.applied(1); got != 1 {
 		t.Fatalf("applied %d", got)
