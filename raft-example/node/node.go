@@ -273,6 +273,11 @@ func (n *Node) Poll() bool {
 	return moved || more
 }
 
+// Rests reports whether there is nothing to do but to hear of the others, and to be heard of.
+func (n *Node) Rests() bool {
+	return n.rep.Rests() && n.own == nil && n.get == nil && n.backup.s == nil
+}
+
 // NextWake returns when Poll wants to be called next.
 func (n *Node) NextWake() monotime.Time { return n.rep.NextWake() }
 
