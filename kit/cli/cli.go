@@ -126,8 +126,8 @@ func (a App) Run(e *Env, grammar any, args []string, run func(*kong.Context) err
 	return Done
 }
 
-// negative returns the place of the first argument that is a negative number, or a time, -1 if there
-// is none. It is taken for flags, unless -- precedes it.
+// negative returns the place of the first argument that is a negative number or a time, -1 without.
+// Such a one is taken for flags, unless -- precedes it.
 func negative(args []string) int {
 	return slices.IndexFunc(args, func(s string) bool {
 		return len(s) > 1 && s[0] == '-' && s[1] >= '0' && s[1] <= '9'
