@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -31,7 +32,7 @@ type liar struct {
 	data  []byte
 	id    uint64
 	index uint64
-	said  uint64 // the last verdict
+	said  atomic.Uint64 // the last verdict
 }
 
 // The verdicts of a piece that is none, and of one whose receipt is over.
@@ -130,8 +131,9 @@ func (l *liar) piece(total, offset uint64, m *pb.Message, data []byte) bool {
 		l.t.Errorf("no answer: %v", err)
 		return false
 	}
-	l.said = binary.LittleEndian.Uint64(got)
-	return l.said == 0
+	verdict := binary.LittleEndian.Uint64(got)
+	l.said.Store(verdict)
+	return verdict == 0
 }
 
 // send sends pieces in order, the message with the last one, and returns how many were taken.
@@ -225,12 +227,12 @@ func receipts(t *testing.T, l *liar) {
 			t.Errorf("%s: it is taken", name)
 		}
 	}
-	if l.first(nil, 1<<40); l.piece(1<<41, snapPiece, nil, l.data[:10]) || l.said != malformed {
-		t.Error("another size: verdict", l.said)
+	if l.first(nil, 1<<40); l.piece(1<<41, snapPiece, nil, l.data[:10]) || l.said.Load() != malformed {
+		t.Error("another size: verdict", l.said.Load())
 	}
 	l.id-- // of the transfer before, whose receipt is over
-	if l.piece(1<<40, 9*snapPiece, nil, l.data[:10]) || l.said != lapsed {
-		t.Error("a piece of a transfer that is over: verdict", l.said)
+	if l.piece(1<<40, 9*snapPiece, nil, l.data[:10]) || l.said.Load() != lapsed {
+		t.Error("a piece of a transfer that is over: verdict", l.said.Load())
 	}
 	if got := l.applied(1); got != 1 {
 		t.Fatalf("applied %d", got)
