@@ -8,6 +8,7 @@ import (
 	"io"
 	"os"
 	"os/signal"
+	"slices"
 	"strings"
 	"syscall"
 
@@ -104,6 +105,12 @@ func (a App) Run(e *Env, grammar any, args []string, run func(*kong.Context) err
 		args = []string{"--help"}
 	}
 	parsed, err := parser.Parse(args)
+	if i := negative(args); err != nil && i >= 0 {
+		again, other := parser.Parse(slices.Insert(slices.Clone(args), i, "--"))
+		if parsed = again; other == nil {
+			err = nil
+		}
+	}
 	if err != nil {
 		fmt.Fprintf(e.Err, "%s: %s; see %s --help\n", a.Name, OneLine(err), a.where(err))
 		return Usage
@@ -117,6 +124,14 @@ func (a App) Run(e *Env, grammar any, args []string, run func(*kong.Context) err
 		return a.fail(e, err)
 	}
 	return Done
+}
+
+// negative returns the place of the first argument that is a negative number or a time, -1 without.
+// Such a one is taken for flags, unless -- precedes it.
+func negative(args []string) int {
+	return slices.IndexFunc(args, func(s string) bool {
+		return len(s) > 1 && s[0] == '-' && s[1] >= '0' && s[1] <= '9'
+	})
 }
 
 // where returns the command whose help says more about a line that cannot be parsed.

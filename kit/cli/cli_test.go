@@ -64,6 +64,11 @@ func TestRun(t *testing.T) {
 		"say lines":     {Failed, "", "tell: one; two\n"},
 		"say":           {Usage, "", "; see tell say --help\n"},
 		"say x --bad":   {Usage, "", "unknown flag --bad; see tell say --help\n"},
+		"say -5ms":      {Done, "said -5ms\n", ""},
+		"say --json -5": {Done, `["-5"]` + "\n", ""},
+		"say -- -5":     {Done, "said -5\n", ""},
+		"say -5 --json": {Usage, "", "unknown flag -5"},
+		"-5":            {Usage, "", "see tell --help\n"},
 		"say full":      {Failed, "", "ulimit -n"},
 		"--nonsense":    {Usage, "", "tell: unknown flag --nonsense; see tell --help\n"},
 	} {

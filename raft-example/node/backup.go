@@ -61,6 +61,7 @@ type backup struct {
 	next  uint64           // offset
 	asks  []erpc.ReqHandle // one that waits for data, or none
 	until monotime.Time    // when it is let go
+	last  monotime.Time    // the same, however it is asked for
 }
 
 const (
@@ -68,13 +69,21 @@ const (
 	backupPiece = chunkSize
 	// backupIdle is how long a state is held for the next request.
 	backupIdle = 10 * time.Second
+	// A state is held for backupLeast, and as long as its bytes take with backupRate: while it is
+	// held, there is no other backup, and a replica without a disk notes what changes.
+	backupLeast = time.Minute
+	backupRate  = 1 << 20 // bytes a second
 )
 
-// expire lets go of a state that nobody asks for.
-func (b *backup) expire(now monotime.Time) {
-	if b.s != nil && b.data != nil && now >= b.until {
-		b.end()
+// expire lets go of a state that nobody asks for, or that is fetched too slowly.
+func (b *backup) expire(n *Node, now monotime.Time) {
+	if b.s == nil || b.data == nil || now < b.until && now < b.last {
+		return
 	}
+	for _, req := range b.asks {
+		n.noBackup(req, again)
+	}
+	b.end()
 }
 
 func (b *backup) end() {
@@ -121,7 +130,8 @@ func (n *Node) onBackup(req erpc.ReqHandle) {
 }
 
 // again tells a client that its state is not held.
-const again = "the state is not held any more: begin again"
+const again = "the state is not held any more, which is at most a minute, and a second for each " +
+	"MiB: begin again"
 
 // beginBackup opens a state as of an index, or says that there is none yet.
 func (n *Node) beginBackup(req erpc.ReqHandle, index uint64) {
@@ -150,6 +160,7 @@ func (n *Node) beginBackup(req erpc.ReqHandle, index uint64) {
 
 func (b *backup) begin(n *Node, from Stream) {
 	b.size = from.Size()
+	b.last = n.cfg.Clock().Add(backupLeast + time.Duration(b.size/backupRate)*time.Second)
 	b.data = newChunks(from, func() { b.piece(n) })
 }
 
@@ -192,7 +203,11 @@ func (n *Node) noBackup(req erpc.ReqHandle, why string) {
 func (n *Node) saving(req erpc.ReqHandle, a *kv.Answer) {
 	n.moved = true
 	if a.Status != kv.OK && a.Status != kv.NotFound {
-		n.noBackup(req, "this replica does not know what is committed: "+a.Status.Err().Error())
+		why := a.Status.Err().Error()
+		if a.Status == kv.Retry {
+			why = "the leader changed meanwhile; a backup changes nothing: take it again"
+		}
+		n.noBackup(req, "this replica does not know what is committed: "+why)
 		return
 	}
 	n.respond(req, &BackupPiece{Index: max(n.rep.Status().Applied, 1)})

@@ -149,8 +149,7 @@ type Node struct {
 
 	nextCheck monotime.Time // of the disk
 	polled    monotime.Time // when it was last polled
-	hangs     bool          // the disk does
-	longest   time.Duration // what its write had taken at the last check
+	hang      hang
 	leaving   leaving
 	requests  int           // of clients, so far
 	nextHello monotime.Time // to members that the disk does not know
@@ -287,6 +286,11 @@ func due(next *monotime.Time, now monotime.Time, every time.Duration) bool {
 	}
 	*next = now.Add(every)
 	return true
+}
+
+// Rests reports whether there is nothing to do but to hear of the others, and to be heard of.
+func (n *Node) Rests() bool {
+	return n.rep.Rests() && n.own == nil && n.get == nil && n.backup.s == nil
 }
 
 // NextWake returns when Poll wants to be called next.

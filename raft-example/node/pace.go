@@ -60,7 +60,7 @@ const warnEvery = time.Minute
 func (n *Node) checkDisk() {
 	now := n.cfg.Clock()
 	if n.cfg.Disk != nil {
-		n.checkHang()
+		n.checkHang(now)
 	}
 	if n.cfg.Disk == nil || now < n.nextCheck && n.nextCheck <= now.Add(warnEvery) {
 		return
@@ -88,18 +88,27 @@ func (n *Node) checkStall(now monotime.Time) {
 	n.polled = now
 }
 
-// checkHang tells once of each write that takes longer than an election timeout: the replica leads
-// no longer then, if the others' disks are faster.
-func (n *Node) checkHang() {
-	took := n.rep.WriteFor()
-	if hangs := took > n.rep.ElectionTimeout(); hangs != n.hangs {
-		n.hangs = hangs
-		if hangs {
-			n.cfg.Logger.Warn("the disk hangs: a write is not durable after an election timeout",
-				"replica", n.cfg.ID, "leads", n.rep.Leads(), "write", took)
-		} else {
-			n.cfg.Logger.Warn("the disk goes on", "replica", n.cfg.ID, "write", n.longest)
-		}
+// hang is what checkHang knows of writes that take longer than an election timeout.
+type hang struct {
+	on      bool          // one does, and that was told
+	longest time.Duration // what the write had taken at the last check
+	told    monotime.Time
+}
+
+// checkHang tells of a write that takes longer than an election timeout, and of its end: the
+// replica leads no longer then, if the others' disks are faster. It does so once in warnEvery: with
+// a short tick many writes may be so long.
+func (n *Node) checkHang(now monotime.Time) {
+	h, took := &n.hang, n.rep.WriteFor()
+	over := took <= n.rep.ElectionTimeout()
+	switch {
+	case h.on && over:
+		h.on = false
+		n.cfg.Logger.Warn("the disk goes on", "replica", n.cfg.ID, "write", h.longest)
+	case !h.on && !over && (h.told == 0 || now >= h.told.Add(warnEvery) || now < h.told):
+		h.on, h.told = true, now
+		n.cfg.Logger.Warn("the disk hangs: a write is not durable after an election timeout",
+			"replica", n.cfg.ID, "leads", n.rep.Leads(), "write", took)
 	}
-	n.longest = took
+	h.longest = took
 }

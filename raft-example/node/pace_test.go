@@ -9,6 +9,7 @@ import (
 
 	"github.com/userspace-rpc/erpc/erpc"
 	"github.com/userspace-rpc/erpc/kit/monotime"
+	"github.com/userspace-rpc/erpc/raft-example/kv"
 	"github.com/userspace-rpc/erpc/raft-example/replica"
 	pb "go.etcd.io/raft/v3/raftpb"
 )
@@ -95,6 +96,38 @@ func TestHungDiskWarns(t *testing.T) {
 	pass(time.Second)
 	if strings.Count(log.String(), "goes on") != 1 || strings.Count(log.String(), "hangs") != 1 {
 		t.Error(log.String())
+	}
+}
+
+// TestShortTickHangs: with a tick so short that each write hangs, the log has one line a minute
+// that says so, and one that it goes on.
+func TestShortTickHangs(t *testing.T) {
+	var log bytes.Buffer
+	now := monotime.Time(1)
+	n, err := New(Config{Config: replica.Config{ID: 1, Tick: time.Millisecond},
+		Start: replica.Boot(map[uint64]string{1: "1"}), Disk: &slowDisk{},
+		Clock: func() monotime.Time { return now }, Logger: slog.New(slog.NewTextHandler(&log, nil))})
+	if err != nil {
+		t.Fatal(err)
+	}
+	n.rep.Campaign()
+	for range 3 * 60 * 20 { // writes of 50 ms
+		n.rep.Process()
+		for range 10 {
+			now = now.Add(5 * time.Millisecond)
+			n.rep.Tick(now)
+			n.checkDisk()
+		}
+		if !n.rep.Saving() {
+			t.Fatal("no write is under way")
+		}
+		n.rep.Saved(nil)
+		n.checkDisk()
+		n.rep.Propose((&kv.Command{Op: kv.Open}).Append(nil), 1)
+	}
+	if hangs := strings.Count(log.String(), "hangs"); hangs != 3 ||
+		strings.Count(log.String(), "goes on") != 3 {
+		t.Errorf("told %d times in 3 minutes: %.300s", hangs, log.String())
 	}
 }
 

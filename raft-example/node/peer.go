@@ -56,12 +56,16 @@ const (
 	otherFormat
 	otherLease
 	otherRole
+	lapsed // a piece of a snapshot whose receipt is over
 )
 
 var verdicts = [...]error{nil, ErrCluster, ErrReplica, ErrForeignLog, ErrBadMessage, errNotYet,
-	ErrStranger, errUnsaid, ErrFormat, ErrLease, ErrRole}
+	ErrStranger, errUnsaid, ErrFormat, ErrLease, ErrRole, errLapsed}
 
 var errNotYet = errors.New("node: the sender is not known on the disk yet")
+
+var errLapsed = errors.New("node: this transfer of a snapshot is over: none came for too long, " +
+	"or another one has begun; the leader sends a new one")
 
 func (n *Node) appendHeader(b []byte, verdict, to uint64) []byte {
 	b = binary.LittleEndian.AppendUint64(b, verdict)
@@ -198,7 +202,8 @@ func (n *Node) refuse(req erpc.ReqHandle, verdict uint64) {
 	n.moved = true
 	level := slog.LevelWarn
 	now := n.cfg.Clock()
-	if often := now < n.refusals[verdict]; often || verdict == notYet || verdict >= unsaid {
+	if often := now < n.refusals[verdict]; often || verdict == notYet ||
+		verdict >= unsaid && verdict <= otherRole {
 		level = slog.LevelDebug // who sends much does not fill the log; mismatches are told by meet
 	} else {
 		n.refusals[verdict] = now.Add(refusalsEvery)
@@ -263,7 +268,7 @@ func (n *Node) release(now monotime.Time) {
 		return
 	}
 	n.tellRemoved()
-	n.backup.expire(now)
+	n.backup.expire(n, now)
 	n.expire(now)
 	for _, p := range n.touched {
 		for p.old > 0 && len(p.open) > 0 { // respond counts

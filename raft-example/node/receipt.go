@@ -56,7 +56,8 @@ func (n *Node) onSnap(req erpc.ReqHandle) {
 	if verdict == taken {
 		verdict = malformed
 		if c, ok := parsePiece(req.Data()); ok {
-			if g := n.receive(p, &c); g != nil {
+			var g *receipt
+			if g, verdict = n.receive(p, &c); g != nil {
 				g.take(req, &c)
 				return
 			}
@@ -65,19 +66,19 @@ func (n *Node) onSnap(req erpc.ReqHandle) {
 	n.refuse(req, verdict)
 }
 
-// receive returns the receipt that a piece belongs to, nil if there is none.
-func (n *Node) receive(p *peer, c *piece) *receipt {
-	g := n.get
+// receive returns the receipt that a piece belongs to, or why there is none.
+func (n *Node) receive(p *peer, c *piece) (g *receipt, verdict uint64) {
+	g = n.get
 	if g != nil && g.p == p && g.id == c.id {
 		if g.total == c.total && g.out < 2*piecesOut && c.offset >= g.next &&
 			c.offset <= g.next+piecesOut*pieceSize {
-			return g
+			return g, taken
 		}
-		return nil
+		return nil, malformed
 	}
 	// Pieces come nearly in order, so one of a new transfer is of its beginning.
 	if c.offset > piecesOut*pieceSize || n.rep.Restoring() {
-		return nil
+		return nil, lapsed
 	}
 	if g != nil {
 		g.end()
@@ -87,7 +88,7 @@ func (n *Node) receive(p *peer, c *piece) *receipt {
 		g.sink = n.cfg.Disk.Receive(c.total)
 	}
 	n.get = g
-	return g
+	return g, taken
 }
 
 // take takes a piece whose turn it is, and those that have come before their turn.
@@ -178,7 +179,7 @@ func (g *receipt) written(req erpc.ReqHandle, err error) bool {
 		g.end()
 	}
 	if err != nil || g.over {
-		g.answer(req, malformed)
+		g.answer(req, lapsed)
 		return false
 	}
 	return true
@@ -205,7 +206,7 @@ func (g *receipt) end() {
 		g.sink.Abort()
 	}
 	for _, req := range g.ahead {
-		g.answer(req, malformed)
+		g.answer(req, lapsed)
 	}
 	g.ahead = nil
 }

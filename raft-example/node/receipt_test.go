@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -31,7 +32,14 @@ type liar struct {
 	data  []byte
 	id    uint64
 	index uint64
+	said  atomic.Uint64 // the last verdict
 }
+
+// The verdicts of a piece that is none, and of one whose receipt is over.
+const (
+	malformed = 4
+	lapsed    = 11
+)
 
 const snapPiece = 64 << 10
 
@@ -123,7 +131,9 @@ func (l *liar) piece(total, offset uint64, m *pb.Message, data []byte) bool {
 		l.t.Errorf("no answer: %v", err)
 		return false
 	}
-	return binary.LittleEndian.Uint64(got) == 0
+	verdict := binary.LittleEndian.Uint64(got)
+	l.said.Store(verdict)
+	return verdict == 0
 }
 
 // send sends pieces in order, the message with the last one, and returns how many were taken.
@@ -216,6 +226,13 @@ func receipts(t *testing.T, l *liar) {
 		if ok {
 			t.Errorf("%s: it is taken", name)
 		}
+	}
+	if l.first(nil, 1<<40); l.piece(1<<41, snapPiece, nil, l.data[:10]) || l.said.Load() != malformed {
+		t.Error("another size: verdict", l.said.Load())
+	}
+	l.id-- // of the transfer before, whose receipt is over
+	if l.piece(1<<40, 9*snapPiece, nil, l.data[:10]) || l.said.Load() != lapsed {
+		t.Error("a piece of a transfer that is over: verdict", l.said.Load())
 	}
 	if got := l.applied(1); got != 1 {
 		t.Fatalf("applied %d", got)

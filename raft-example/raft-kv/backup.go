@@ -39,13 +39,14 @@ var errBackup = errors.New("not a backup, or a damaged one: take another copy of
 
 type backupCmd struct {
 	clientFlags
-	File string `arg:"" help:"The file to write; there must be none yet."`
+	File   string        `arg:"" help:"The file to write; there must be none yet."`
+	Within time.Duration `default:"1h" help:"Time for the whole; default ${default}." placeholder:"TIME"`
 }
 
 // Help is shown by --help.
 func (backupCmd) Help() string {
 	return `The file has all that was acknowledged before the command began: keys, and clients'
-sessions. The cluster serves meanwhile. --timeout is for each step.
+sessions. The cluster serves meanwhile. --timeout is for each step, --within for all of them.
 
 Examples:
   raft-kv backup store.bak`
@@ -61,9 +62,11 @@ func (c *backupCmd) Run(e *cli.Env) error {
 		return err
 	}
 	defer b.Close()
+	ctx, cancel := context.WithTimeout(e.Ctx, c.Within)
+	defer cancel()
 	var last error
 	for _, addr := range strings.Split(c.Servers, ",") {
-		p, err := c.from(e.Ctx, b, addr)
+		p, err := c.from(ctx, b, addr)
 		if err == nil {
 			return e.Print(c.JSON, struct {
 				Index uint64 `json:"index"` // of the last entry that it has
@@ -71,7 +74,10 @@ func (c *backupCmd) Run(e *cli.Env) error {
 			}{p.Index, p.Total}, "%s has the state up to entry %d, %d bytes", c.File, p.Index, p.Total)
 		}
 		last = fmt.Errorf("backup from %s: %w", addr, err)
-		if e.Ctx.Err() != nil || erpc.CodeOf(err) == erpc.CodeFailedPrecondition ||
+		if e.Ctx.Err() == nil && ctx.Err() != nil {
+			last = fmt.Errorf("--within %v was too short: %w", c.Within, last)
+		}
+		if ctx.Err() != nil || erpc.CodeOf(err) == erpc.CodeFailedPrecondition ||
 			errors.Is(err, errNoAdmin) {
 			break
 		}

@@ -6,11 +6,13 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"runtime"
 	"time"
 
 	"github.com/userspace-rpc/erpc/erpc"
 	"github.com/userspace-rpc/erpc/kit/cli"
 	"github.com/userspace-rpc/erpc/kit/leastheap"
+	"github.com/userspace-rpc/erpc/kit/monotime"
 	"github.com/userspace-rpc/erpc/raft-example/node"
 	"github.com/userspace-rpc/erpc/raft-example/replica"
 )
@@ -191,7 +193,12 @@ func (c *serverCmd) serve(e *cli.Env, n *node.Node) error {
 	}
 	stop := context.AfterFunc(ctx, n.Rpc().Wake)
 	defer stop()
-	if err := n.Run(func() bool { return ctx.Err() != nil && n.Leave() }); err != nil {
+	r := rest{procs: runtime.GOMAXPROCS, now: monotime.Now}
+	defer r.look(false)
+	if err := n.Run(func() bool {
+		r.look(!c.Spin && n.Rests())
+		return ctx.Err() != nil && n.Leave()
+	}); err != nil {
 		return fmt.Errorf("replica %d: %w", c.ID, err)
 	}
 	return nil

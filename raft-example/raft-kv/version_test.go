@@ -42,6 +42,7 @@ func TestUpgradeCommand(t *testing.T) {
 	say("the tick is 40ms, the lease 200ms", "tick 40ms")
 	say("the tick is 40ms, the lease 200ms, by the log", "status")
 	say("want 1ms to 500ms", "tick 1us")
+	say("tick -5ms: want 1ms to 500ms", "tick -5ms")
 	say("at most 9 ticks, 360ms", "tick 40ms --lease 361ms")
 	for _, c := range o.f.children {
 		c.stop()

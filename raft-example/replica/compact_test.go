@@ -1,6 +1,8 @@
 package replica
 
 import (
+	"fmt"
+	"strings"
 	"testing"
 
 	"github.com/userspace-rpc/erpc/raft-example/kv"
@@ -94,5 +96,68 @@ func TestCompactionKeepsTheLog(t *testing.T) {
 	}
 	if d.cuts == 0 || r.Err() != nil {
 		t.Errorf("%d compactions, %v", d.cuts, r.Err())
+	}
+}
+
+// TestLogBytes: the log on the disk is bounded by its bytes, too: by SnapshotBytes, or by a quarter
+// of the store, if that is more.
+func TestLogBytes(t *testing.T) {
+	const most = 4096
+	d := &drive{t: t, last: 1}
+	r, err := New(Config{ID: 1, SnapshotBytes: most}, d, Boot(map[uint64]string{1: "1"}), 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	d.r = r
+	r.Campaign()
+	d.settle()
+	if _, ok := r.Propose((&kv.Command{Op: kv.Open}).Append(nil), 1); !ok {
+		t.Fatal("not the leader")
+	}
+	d.settle()
+	session, seq := r.applied, uint64(0)
+	// put writes keys, and returns how many bytes of entries each snapshot came after.
+	put := func(count, keys int) (after []uint64) {
+		t.Helper()
+		cuts, bytes := d.cuts, uint64(0)
+		for range count {
+			seq++
+			c := kv.Command{Op: kv.Put, Session: session, Seq: seq}
+			c.Key, _ = kv.MakeKey(fmt.Sprint(seq % uint64(keys)))
+			c.Value, _ = kv.MakeValue(strings.Repeat("v", kv.MaxValue))
+			b := c.Append(nil)
+			if _, ok := r.Propose(b, seq); !ok {
+				t.Fatal("not the leader")
+			}
+			bytes += entryOverhead + uint64(len(b))
+			if d.settle(); d.cuts > cuts {
+				after, cuts, bytes = append(after, bytes), d.cuts, 0
+			}
+		}
+		return after
+	}
+	put(100, 4)
+	check := func(after []uint64, least, bound uint64) {
+		t.Helper()
+		if len(after) < 3 {
+			t.Errorf("%d snapshots", len(after))
+		}
+		for _, bytes := range after[1:] {
+			if bytes <= least || bytes > bound {
+				t.Errorf("a snapshot after %d bytes, want %d to %d", bytes, least, bound)
+			}
+		}
+	}
+	check(put(200, 4), most, most+most/10)
+	put(1000, 1000)
+	quarter := r.store.Bytes() / 4
+	check(put(1000, 1000), quarter, quarter+most/10)
+	cuts := d.cuts
+	for range 100 {
+		r.changed = true
+		d.settle()
+	}
+	if d.cuts > cuts || r.Err() != nil {
+		t.Errorf("%d snapshots of a store that is at rest, %v", d.cuts-cuts, r.Err())
 	}
 }

@@ -41,12 +41,15 @@ const (
 )
 
 // Raft takes proposals up to maxUncommitted bytes that are not applied, and sends up to maxMessage
-// bytes in a message and maxInflight messages without answers. Early messages stay far below.
+// bytes in a message, and maxInflight messages of about maxInflightBytes without answers. Early
+// messages stay far below: where these are under way, too, raft says so at rest. A follower that
+// lacks much gets as much at a time: all that raft sends in one step is one request.
 const (
-	maxUncommitted = 64 << 20
-	maxMessage     = 256 << 10
-	maxInflight    = 256
-	maxEarly       = 64 << 10 // bytes of all entries of a message
+	maxUncommitted   = 64 << 20
+	maxMessage       = 256 << 10
+	maxInflight      = 256
+	maxInflightBytes = 1 << 20
+	maxEarly         = 64 << 10 // bytes of all entries of a message
 )
 
 // sayEarly says what raft will say of what came, if that is certain, and reports whether it did.

@@ -17,6 +17,7 @@ type exports struct {
 	// is under way, maybe of one that is out of date.
 	kept, prepared *pb.Snapshot
 	writing        bool
+	grown          uint64 // bytes of entries that are applied and not in the last snapshot
 	// sent has the followers that get a snapshot, or that follow one, by its index: the log is kept
 	// from there on, see behindSent.
 	sent map[uint64]uint64
@@ -44,7 +45,7 @@ func (x *exports) drop() {
 	if x.making != nil {
 		x.making.saver.End()
 	}
-	x.making, x.prepared, x.kept = nil, nil, nil
+	x.making, x.prepared, x.kept, x.grown = nil, nil, nil, 0
 }
 
 // busy reports whether a snapshot is being given out.
@@ -96,7 +97,7 @@ func (s *storage) make() bool {
 		s: &pb.Snapshot{Metadata: &pb.SnapshotMetadata{ConfState: s.conf, Index: new(r.applied),
 			Term: new(term)}}}
 	if r.durable {
-		s.writing, s.making.taken = true, true
+		s.writing, s.making.taken, s.grown = true, true, 0
 		r.host.Prepare(s.making.s, s.making.saver)
 	}
 	return true
@@ -164,7 +165,8 @@ func (r *Replica) compact() {
 			_ = r.log.Compact(upTo)
 		}
 	}
-	if r.durable && r.applied >= r.snapped()+r.cfg.SnapshotEvery {
+	if r.durable && (r.applied >= r.snapped()+r.cfg.SnapshotEvery ||
+		r.log.grown > max(r.cfg.SnapshotBytes, r.store.Bytes()/4)) {
 		r.log.make()
 	}
 }

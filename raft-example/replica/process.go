@@ -299,6 +299,7 @@ func (r *Replica) apply(e *pb.Entry) (ok bool) {
 	}
 	// Not before: raft may ask for a snapshot while it changes its configuration.
 	r.applied = e.GetIndex()
+	r.log.grown += entryOverhead + uint64(len(e.Data))
 	r.answer(e.GetIndex(), a)
 	return true
 }

@@ -40,8 +40,10 @@ type Config struct {
 	// KeepEntries is how many applied entries stay in memory for slow followers. Default 10000. An
 	// entry has one write, or as many as came together, up to 2 KiB.
 	KeepEntries uint64
-	// SnapshotEvery is after how many entries a durable replica makes a snapshot. Default 100000.
-	SnapshotEvery uint64
+	// A durable replica makes a snapshot after so many entries, SnapshotEvery, default 100000, or
+	// after SnapshotBytes of them, default 64 MiB, or after a quarter of the bytes of the store, if
+	// that is more: a large store is not written again and again for a small log.
+	SnapshotEvery, SnapshotBytes uint64
 	// Lease lets a leader serve reads at once for so long after it began a round of heartbeats
 	// that a quorum has answered. Default 0: each read waits for a round of its own or of others.
 	//
@@ -73,6 +75,7 @@ func (c Config) fill() (Config, error) {
 	}
 	def(&c.KeepEntries, 10000)
 	def(&c.SnapshotEvery, 100000)
+	def(&c.SnapshotBytes, 64<<20)
 	if c.Tick == 0 {
 		c.Tick = 20 * time.Millisecond
 	}
@@ -248,7 +251,7 @@ func New(cfg Config, host Host, from Start, now monotime.Time) (*Replica, error)
 	}
 	r.rn, err = raft.NewRawNode(&raft.Config{
 		ID: cfg.ID, ElectionTick: cfg.ElectionTicks, HeartbeatTick: 1, Storage: r.log, Applied: r.applied,
-		MaxSizePerMsg: maxMessage, MaxInflightMsgs: maxInflight,
+		MaxSizePerMsg: maxMessage, MaxInflightMsgs: maxInflight, MaxInflightBytes: maxInflightBytes,
 		MaxUncommittedEntriesSize: maxUncommitted, CheckQuorum: true, PreVote: true,
 		ReadOnlyOption: raft.ReadOnlySafe, DisableProposalForwarding: true, StepDownOnRemoval: true,
 		Logger: quiet{}, AsyncStorageWrites: r.durable,

@@ -39,6 +39,9 @@ func (r *Replica) ticks() int {
 	return 1
 }
 
+// Rests reports whether the replica sleeps for longer than a tick.
+func (r *Replica) Rests() bool { return r.ticks() > 1 }
+
 // TickAt is when Tick has ticks for raft next.
 func (r *Replica) TickAt() monotime.Time {
 	return r.nextTick.Add(time.Duration(r.ticks()-1) * r.cfg.Tick)

@@ -93,9 +93,17 @@ func TestRestEnds(t *testing.T) {
 	if at := l.TickAt(); at != l.nextTick.Add((beatTicks-1)*tick) {
 		t.Errorf("at rest it ticks %v after the next one", at.Sub(l.nextTick))
 	}
+	rests := func(leader, follower bool) {
+		t.Helper()
+		if l.Rests() != leader || m.posts[2].Rests() != follower {
+			t.Errorf("the leader rests: %v, a follower: %v", l.Rests(), m.posts[2].Rests())
+		}
+	}
+	rests(true, true)
 	id := m.session(l)
 	m.cut[3] = true
 	l.Propose(putBytes(id, 1, "a"), 7)
+	rests(false, false)
 	if at := l.TickAt(); at != l.nextTick {
 		t.Errorf("with a request it ticks %v after the next one", at.Sub(l.nextTick))
 	}

@@ -41,7 +41,7 @@ func TestDefaults(t *testing.T) {
 	c, err := Config{ID: 1}.fill()
 	want := Config{ID: 1, Tick: 20 * time.Millisecond, ElectionTicks: 10, KeepEntries: 10000,
 		CommitDelay: 500 * time.Microsecond, GatherFor: 60 * time.Microsecond,
-		SnapshotEvery: 100000, MaxWaiting: 65536}
+		SnapshotEvery: 100000, SnapshotBytes: 64 << 20, MaxWaiting: 65536}
 	if err != nil || c != want {
 		t.Errorf("%+v, %v; want %+v", c, err, want)
 	}

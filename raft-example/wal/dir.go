@@ -38,6 +38,9 @@ type Dir struct {
 	side     sync.WaitGroup
 
 	prepared [len(preparedNames)]atomic.Uint64 // indexes of what waits for Install
+	names    sync.Mutex                        // of the files of snapshots
+	snap     *snapFile
+	waits    [len(preparedNames)]*snapFile
 }
 
 const (
@@ -61,7 +64,10 @@ func open(path string, id Identity, on disk) (*Dir, State, error) {
 	if err := makeDir(path); err != nil {
 		return nil, State{}, err
 	}
-	d := &Dir{path: path, id: id, disk: on}
+	d := &Dir{path: path, id: id, disk: on, snap: newSnapFile()}
+	for i := range d.waits {
+		d.waits[i] = newSnapFile()
+	}
 	var err error
 	if d.lock, err = filelock.Take(d.name(lockName)); err != nil {
 		if held, ok := errors.AsType[*filelock.HeldError](err); ok {
@@ -95,7 +101,7 @@ func (d *Dir) load() (State, error) {
 	}
 	want := id
 	want.Log = 0
-	f, err := os.Open(d.name(snapName))
+	f, err := d.openFile(snapName, &d.snap)
 	var s State
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
@@ -127,7 +133,7 @@ func (d *Dir) load() (State, error) {
 }
 
 // loadWith is Load of a snapshot's file, which s.State closes.
-func loadWith(log []byte, f *os.File, want Identity) (s State, err error) {
+func loadWith(log []byte, f reading, want Identity) (s State, err error) {
 	st, err := f.Stat()
 	if err == nil {
 		s, err = Load(log, io.NewSectionReader(f, 0, st.Size()), want)
@@ -266,7 +272,9 @@ func (d *Dir) take(log []byte) error {
 	if err := d.replace(logName, log); err != nil {
 		return err
 	}
-	if err := d.file.Close(); err != nil {
+	if old, size := d.file, d.end.Load(); size > freedAtOnce {
+		d.side.Go(func() { _ = free(old, size) })
+	} else if err := old.Close(); err != nil {
 		return err
 	}
 	d.first = firstSum(log)

@@ -29,7 +29,7 @@ func (d *Dir) Scrub() error {
 		}
 		at += size
 	}
-	snap, err := os.Open(d.name(snapName))
+	snap, err := d.openFile(snapName, &d.snap)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil
 	}
@@ -41,7 +41,7 @@ func (d *Dir) Scrub() error {
 		return errors.Join(err, snap.Close())
 	}
 	if d.Forget != nil {
-		d.Forget(snap, st.Size())
+		d.Forget(snap.File, st.Size())
 	}
 	_, err = verify(io.NewSectionReader(snap, 0, st.Size()), d.id)
 	return errors.Join(err, snap.Close())

@@ -7,7 +7,6 @@ import (
 	"hash/crc32"
 	"io"
 	"os"
-	"runtime"
 	"sync/atomic"
 
 	pb "go.etcd.io/raft/v3/raftpb"
@@ -157,9 +156,9 @@ func verify(f File, want Identity) (*Snapshot, error) {
 	return s, err
 }
 
-// openSnapshot opens a file of the folder. The error may be fs.ErrNotExist.
-func (d *Dir) openSnapshot(name string) (*Snapshot, error) {
-	f, err := os.Open(d.name(name))
+// openSnapshot opens a file of the folder, which is that of. The error may be fs.ErrNotExist.
+func (d *Dir) openSnapshot(name string, of **snapFile) (*Snapshot, error) {
+	f, err := d.openFile(name, of)
 	if err != nil {
 		return nil, err
 	}
@@ -179,14 +178,14 @@ func (d *Dir) openSnapshot(name string) (*Snapshot, error) {
 // replica's own that is prepared. It may be read while another takes its place, in any goroutine.
 func (d *Dir) Snapshot(index uint64) (*Snapshot, error) {
 	if d.prepared[Own].Load() == index { // it may become the other one right now
-		if s, err := d.openSnapshot(snapName + preparedNames[Own]); err == nil {
+		if s, err := d.openSnapshot(snapName+preparedNames[Own], &d.waits[Own]); err == nil {
 			if s.Meta.GetIndex() == index {
 				return s, nil
 			}
 			_ = s.Close()
 		}
 	}
-	s, err := d.openSnapshot(snapName)
+	s, err := d.openSnapshot(snapName, &d.snap)
 	if err == nil && s.Meta.GetIndex() != index {
 		return nil, errors.Join(fmt.Errorf("wal: the snapshot is of %d, not %d", s.Meta.GetIndex(),
 			index), s.Close())
@@ -294,7 +293,7 @@ func (w *Writer) Commit(meta *pb.SnapshotMetadata) error {
 }
 
 // Abort removes what is written.
-func (w *Writer) Abort() error { return errors.Join(w.file.Close(), os.Remove(w.name)) }
+func (w *Writer) Abort() error { return errors.Join(free(w.file, w.at), os.Remove(w.name)) }
 
 // Source is the state of a snapshot and its size in bytes.
 type Source interface {
@@ -321,31 +320,13 @@ func (d *Dir) Install(o Origin, meta *pb.SnapshotMetadata, hard *pb.HardState,
 	if at := d.prepared[o].Load(); at != meta.GetIndex() {
 		return fmt.Errorf("wal: the snapshot at %d is not prepared, one at %d is", meta.GetIndex(), at)
 	}
-	old := d.holdSnapshot()
-	err := d.rename(snapName+preparedNames[o], snapName)
-	if old != nil {
-		d.side.Go(func() { _ = old.Close() })
-	}
-	if err != nil {
+	if err := d.succeed(o); err != nil {
 		return err
 	}
 	d.prepared[o].Store(0)
 	log := NewLog(d.ID())
 	log = AppendRecord(log, d.id, int64(len(log)), &Record{Hard: hard, Reset: meta, Entries: entries})
 	return d.take(log)
-}
-
-// holdSnapshot opens the snapshot that is about to be replaced, so that it goes with the end of
-// that, which takes long if it is large, and no write of the log waits for it.
-func (d *Dir) holdSnapshot() *os.File {
-	if runtime.GOOS == "windows" {
-		return nil // an open file cannot be replaced there
-	}
-	f, err := os.Open(d.name(snapName))
-	if err != nil {
-		return nil
-	}
-	return f
 }
 
 // Clean removes what an earlier process has left of snapshots that were not installed.
