@@ -666,7 +666,6 @@ func (r *Rpc) sleep(limit time.Duration) error {
 	if timeout <= 0 {
 		return nil
 	}
-	r.reschedule()
 	r.polling = false
 	r.sleeping.Store(true)
 	var err error
@@ -681,21 +680,6 @@ func (r *Rpc) sleep(limit time.Duration) error {
 	r.wokenFor.Store(false)
 	r.idle.Slept(now) // one pass, then sleep again if nothing came
 	return err
-}
-
-// rescheduleAfter is how long a loop sleeps and wakes until it lets Go's scheduler choose anew. A
-// thread of that watches for goroutines that it has not chosen for 10 ms (forcePreemptNS of package
-// runtime): it takes their processor away in each system call, at once, and looks for the next one
-// every 20 us as long as it finds some. That costs more than the loop's sleeps.
-const rescheduleAfter = 5 * time.Millisecond
-
-// reschedule lets the scheduler choose before a sleep if it has not for a while. A goroutine that
-// has a thread of its own would change threads twice.
-func (r *Rpc) reschedule() {
-	if now := r.engine.Now(); now.Sub(r.chosen) >= rescheduleAfter && !r.cfg.LockThread {
-		r.chosen = now
-		runtime.Gosched()
-	}
 }
 
 // stuckAfter is how long a loop that is awake may take to begin another pass, beside the epoch

@@ -68,10 +68,9 @@ type Rpc struct {
 	polledAt monotime.Time // when the loop last looked for packets
 	emptyAt  monotime.Time // when it last found none
 	bursts   burstTimes
-	polling  bool          // it has not slept, or done anything else, since
-	idle     idle.Policy   // how the loop waits when it has nothing to do
-	procs    int64         // goroutines that can run at a time
-	chosen   monotime.Time // by the scheduler of Go, as far as reschedule knows
+	polling  bool        // it has not slept, or done anything else, since
+	idle     idle.Policy // how the loop waits when it has nothing to do
+	procs    int64       // goroutines that can run at a time
 
 	quota     *cpuquota.Watch
 	throttled uint64 // its last count
