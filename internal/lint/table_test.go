@@ -83,6 +83,7 @@ var table = []row{
 		third: xsys, traits: suite | mayClock},
 	{path: "transport/ud", may: []string{"transport", "internal/...", "internal/verbs"}, third: xsys},
 	{path: "transport/sim", may: transportImpl},
+	{path: "transport/sim/cubic", may: []string{"transport", "transport/sim"}},
 	{path: "transport/faulty", may: transportImpl},
 	{path: "transport/lending", may: transportImpl},
 	// stamps with wall time

@@ -1,0 +1,142 @@
+package simtest
+
+import (
+	"flag"
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/userspace-rpc/erpc/erpc"
+	"github.com/userspace-rpc/erpc/transport/sim"
+	"github.com/userspace-rpc/erpc/transport/sim/cubic"
+)
+
+var besideAll = flag.Bool("beside.all", false, "all rows of the table beside TCP, minutes")
+
+// beside is one row: clients, each on a machine of its own with a fast link, send to a server behind
+// a slow link, beside bulk flows of TCP to the same machine.
+type beside struct {
+	bits  int64         // of the server's link, per second
+	rtt   time.Duration // of the path without queues
+	queue int           // of the port to it, in products of bandwidth and delay
+	ours  int           // clients
+	tcp   int           // flows
+	alg   erpc.CCAlgorithm
+}
+
+// besideGot has the figures of a row.
+type besideGot struct {
+	share float64       // of a client, in parts of a flow's
+	used  float64       // part of the link, payload of both
+	queue time.Duration // in the port, on average
+	lost  float64       // of all packets, there
+}
+
+func (g besideGot) String() string {
+	return fmt.Sprintf("%5.2f %5.2f %10v %5.2f%%", g.share, g.used, g.queue.Round(time.Microsecond),
+		100*g.lost)
+}
+
+// besideRun is a row under way.
+type besideRun struct {
+	beside
+	c     *cluster
+	ours  []*stream
+	flows []*cubic.Flow
+}
+
+// start makes the network and lets clients and flows begin.
+func (b beside) start(t *testing.T) *besideRun {
+	net := wideLink(b.rtt / 2)
+	bdp := int(b.bits / 8 * int64(b.rtt) / int64(time.Second))
+	net.PortBuffer, net.LinkBitsPerSec = max(b.queue*bdp, 10_000), 10e9
+	cfg := erpc.Config{Congestion: erpc.Congestion{Algorithm: b.alg}}
+	r := &besideRun{beside: b, c: newCluster(t, net)}
+	server := r.c.add(cfg, sim.EndpointConfig{})
+	if err := r.c.net.SetLinkBits(server.id, b.bits); err != nil {
+		t.Fatal(err)
+	}
+	size := max(20_000, min(bdp, 500_000))
+	for range b.ours {
+		r.ours = append(r.ours,
+			r.c.stream(r.c.add(cfg, sim.EndpointConfig{}), server.id, size, 4))
+	}
+	for i := range b.tcp {
+		f, err := cubic.Start(r.c.net, 1+b.ours+i, server.id)
+		if err != nil {
+			t.Fatal(err)
+		}
+		r.flows = append(r.flows, f)
+	}
+	return r
+}
+
+// done returns the bytes of clients and of flows until now.
+func (r *besideRun) done() (ours, tcp float64) {
+	for _, s := range r.ours {
+		ours += float64(s.done)
+	}
+	for _, f := range r.flows {
+		tcp += float64(f.Acked())
+	}
+	return ours, tcp
+}
+
+// measure runs the row for d and returns its figures of that time.
+func (r *besideRun) measure(d time.Duration) (got besideGot) {
+	const samples = 1000
+	ours, tcp := r.done()
+	was, depth := r.c.net.Stats(), 0.0
+	for range samples {
+		r.c.run(d / samples)
+		port, err := r.c.net.HostPort(0)
+		if err != nil {
+			r.c.t.Fatal(err)
+		}
+		depth += float64(port.Depth) / samples
+	}
+	o, f := r.done()
+	ours, tcp = o-ours, f-tcp
+	got.share = ours / float64(max(1, len(r.ours))) / max(1, tcp/float64(max(1, len(r.flows))))
+	got.used = (ours + tcp) * 8 / d.Seconds() / float64(r.bits)
+	got.queue = time.Duration(depth * 8 / float64(r.bits) * 1e9)
+	now := r.c.net.Stats()
+	got.lost = float64(now.TailDrops-was.TailDrops) / float64(now.Sent-was.Sent)
+	return got
+}
+
+// besideTime is how long a row runs before it is measured, and half of how long it is measured: some
+// times of a flow's from a loss to the next.
+func (b beside) time() time.Duration {
+	d := 500 * time.Duration(1+b.queue) * b.rtt
+	return max(2*time.Second, min(d, 10*time.Second))
+}
+
+// TestBeside is the table of links that are shared with TCP.
+func TestBeside(t *testing.T) {
+	algs, rates, rtts, queues := []erpc.CCAlgorithm{erpc.CCTimely}, []int64{100e6},
+		[]time.Duration{10 * time.Millisecond}, []int{1}
+	flows := [][2]int{{1, 1}, {4, 4}}
+	if *besideAll {
+		rates, queues = []int64{10e6, 100e6, 1e9}, []int{1, 4}
+		rtts = append(rtts, time.Millisecond)
+		flows = [][2]int{{1, 0}, {0, 1}, {1, 1}, {1, 4}, {4, 1}, {4, 4}}
+	}
+	t.Log("control, Mbit/s, rtt, queue, clients, flows: share, used, queue, lost")
+	for _, alg := range algs {
+		for _, bits := range rates {
+			for _, rtt := range rtts {
+				for _, queue := range queues {
+					for _, n := range flows {
+						b := beside{bits, rtt, queue, n[0], n[1], alg}
+						r := b.start(t)
+						r.c.run(b.time())
+						got := r.measure(2 * b.time())
+						t.Logf("%-6s %5.0f %5v %d %d %d  %v", slowNames[alg], float64(bits)/1e6, rtt, queue,
+							n[0], n[1], got)
+					}
+				}
+			}
+		}
+	}
+}
