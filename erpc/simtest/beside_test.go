@@ -8,7 +8,7 @@ import (
 
 	"github.com/userspace-rpc/erpc/erpc"
 	"github.com/userspace-rpc/erpc/transport/sim"
-	"github.com/userspace-rpc/erpc/transport/sim/cubic"
+	"github.com/userspace-rpc/erpc/transport/sim/bulk"
 )
 
 var besideAll = flag.Bool("beside.all", false, "all rows of the table beside TCP, minutes")
@@ -42,7 +42,7 @@ type besideRun struct {
 	beside
 	c     *cluster
 	ours  []*stream
-	flows []*cubic.Flow
+	flows []*bulk.Flow
 }
 
 // start makes the network and lets clients and flows begin.
@@ -62,7 +62,7 @@ func (b beside) start(t *testing.T) *besideRun {
 			r.c.stream(r.c.add(cfg, sim.EndpointConfig{}), server.id, size, 4))
 	}
 	for i := range b.tcp {
-		f, err := cubic.Start(r.c.net, 1+b.ours+i, server.id)
+		f, err := bulk.Start(r.c.net, 1+b.ours+i, server.id)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -1,5 +1,5 @@
-// Package cubic is a bulk TCP flow for the simulated network: what other flows meet on links that
-// they share with TCP. Its congestion control is CUBIC (RFC 9438).
+// Package bulk is a bulk TCP flow for the simulated network: what other flows meet on links that
+// they share with TCP. Its congestion control is CUBIC (RFC 9438, package cc/cubic).
 //
 // A [Flow] sends as many packets as its window allows, driven by the answers to those before (ACK
 // clocking). Every packet is answered. Links keep the order of packets, so a packet is lost when one
@@ -13,4 +13,4 @@
 //	owns       the window of one flow, and its two endpoints
 //	called by  experiments and tests in virtual time
 //	never      it has content, delayed answers, or a receiver's window
-package cubic
+package bulk

@@ -1,4 +1,4 @@
-package cubic
+package bulk
 
 import (
 	"encoding/binary"

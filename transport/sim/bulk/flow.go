@@ -1,13 +1,15 @@
-package cubic
+package bulk
 
 import (
 	"time"
 
+	"github.com/userspace-rpc/erpc/cc/cubic"
 	"github.com/userspace-rpc/erpc/transport"
 	"github.com/userspace-rpc/erpc/transport/sim"
 )
 
 const (
+	first    = 10                     // packets (RFC 6928)
 	ackSize  = 20                     // bytes of an answer
 	reorders = 3                      // later packets that were answered, of a lost one
 	leastRTO = 200 * time.Millisecond // as Linux has it
@@ -19,7 +21,7 @@ const (
 type Flow struct {
 	net      *sim.Network
 	from, to *sim.Endpoint
-	win      window
+	win      cubic.Window
 	data     []byte
 
 	// Packets are numbered as they are sent. Of those under way flight[0] has the number oldest.
@@ -42,7 +44,7 @@ type packet struct {
 
 // Start lets a flow begin, from one node to another, with packets of the network's MTU.
 func Start(net *sim.Network, from, to int) (*Flow, error) {
-	f := &Flow{net: net, win: newWindow(), rto: time.Second, alarm: sim.Never}
+	f := &Flow{net: net, win: cubic.New(first), rto: time.Second, alarm: sim.Never}
 	var err error
 	if f.from, err = net.NewEndpoint(sim.EndpointConfig{Name: "cubic", Node: from}); err != nil {
 		return nil, err
@@ -58,12 +60,6 @@ func Start(net *sim.Network, from, to int) (*Flow, error) {
 
 // Acked returns how many bytes of payload were answered.
 func (f *Flow) Acked() uint64 { return f.acked * uint64(len(f.data)) }
-
-// RTT returns the smoothed round trip, 0 before the first.
-func (f *Flow) RTT() time.Duration { return f.srtt }
-
-// Window returns the congestion window in packets.
-func (f *Flow) Window() float64 { return f.win.size }
 
 // Stop ends the flow: it sends nothing more.
 func (f *Flow) Stop() {
@@ -87,7 +83,7 @@ func (f *Flow) RunOnce() {
 	if now >= f.alarm {
 		f.timeout(now)
 	}
-	for float64(f.pipe+1) <= f.win.size && !f.stopped {
+	for float64(f.pipe+1) <= f.win.Size && !f.stopped {
 		putNumber(f.data, f.oldest+uint64(len(f.flight)))
 		items := [1]transport.TxItem{{Dst: f.to.LocalAddr(), Head: f.data}}
 		if _, err := f.from.TxBurst(items[:]); err != nil {
@@ -124,7 +120,7 @@ func (f *Flow) answered(k uint64, now sim.Time) {
 		}
 	}
 	if k >= f.recover {
-		f.win.acked(time.Duration(now), f.srtt)
+		f.win.Acked(1, now, f.srtt)
 	}
 	n := 0
 	for n < len(f.flight) && f.flight[n].over {
@@ -146,13 +142,13 @@ func (f *Flow) settle(p *packet) {
 func (f *Flow) lose(k uint64, now sim.Time) {
 	if k >= f.recover {
 		f.recover = f.oldest + uint64(len(f.flight))
-		f.win.lost(time.Duration(now), float64(f.pipe))
+		f.win.Lost(now, float64(f.pipe))
 	}
 }
 
 // timeout gives all up that is under way.
 func (f *Flow) timeout(now sim.Time) {
-	f.win.expired(time.Duration(now), float64(f.pipe))
+	f.win.Expired(now, float64(f.pipe))
 	f.oldest += uint64(len(f.flight))
 	f.recover = f.oldest
 	f.flight, f.pipe = nil, 0
