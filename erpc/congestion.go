@@ -110,6 +110,7 @@ func (cfg *Config) pacing(link int64, mtu int, hosts time.Duration) *session.Pac
 	c := &cfg.Congestion
 	p := &session.Pacing{
 		LinkRate: float64(link) / 8, Slack: engine.WheelConfig.Granularity + hosts/4,
+		Competes:     true,
 		NoRateBypass: cfg.Experiment.NoRateBypass, NoPacingBypass: cfg.Experiment.NoPacingBypass,
 	}
 	switch c.Algorithm {

@@ -22,6 +22,8 @@ type Pacing struct {
 	// uncongested sessions wait for Release too: to measure what the bypasses save
 	// (eRPC, section 5.2.2).
 	NoRateBypass, NoPacingBypass bool
+	// Competes has sessions follow losses beside senders that fill queues.
+	Competes bool
 }
 
 // WireOverhead is the size of Ethernet, IP and UDP around a packet, in bytes:
@@ -79,6 +81,9 @@ func (c *Client) may(now monotime.Time, out *Out) bool {
 	}
 	if !p.waiting {
 		p.waiting = true
+		if c.path == nil && int(c.first) != c.Params.Credits {
+			c.path = c.newPath(true, now)
+		}
 		out.add(EventPace).Session = c.Local
 		c.stats.PaceStalls++
 	}
@@ -177,7 +182,16 @@ func (c *Client) control(now monotime.Time, rtt time.Duration, bytes int, ce boo
 	if p.limit = bypass; !p.cfg.NoRateBypass {
 		p.bypass = bypass
 	}
-	c.setRate(rate)
+	c.steer(rate)
+}
+
+// steer keeps to the controller's rate, once the session does not follow losses.
+func (c *Client) steer(rate float64) {
+	if c.path != nil && c.path.rival.on {
+		c.path.rival.told = rate
+	} else {
+		c.setRate(rate)
+	}
 }
 
 // slowDown tells the controller that an RTO has passed without an answer.
@@ -189,7 +203,7 @@ func (c *Client) slowDown(now monotime.Time) {
 	if p.ctl == nil {
 		p.ctl = p.cfg.Algorithm.New(p.cfg.LinkRate)
 	}
-	c.setRate(p.ctl.OnTimeout(now))
+	c.steer(p.ctl.OnTimeout(now))
 }
 
 func (c *Client) setRate(rate float64) {

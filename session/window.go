@@ -33,6 +33,9 @@ type pathEstimate struct {
 	// have the path look shorter than it is, and the window fall.
 	least, formerly time.Duration
 	since           monotime.Time // when the period began
+
+	dip   time.Duration // the least time in this round; 0 before the first answer
+	rival rival
 }
 
 // takes notes how long an answer took that came now.
@@ -41,6 +44,9 @@ func (p *pathEstimate) takes(took time.Duration, now monotime.Time) {
 		p.formerly, p.least, p.since = p.least, took, now
 	}
 	p.least = min(p.least, took)
+	if took < p.dip || p.dip == 0 {
+		p.dip = took
+	}
 }
 
 // shortest returns the least time from a packet to its answer, 0 if none is known.
@@ -136,7 +142,7 @@ func (c *Client) resize(size int) {
 // follow counts n packets that an answer, now, answers, and ends the round if it is over.
 func (c *Client) follow(n uint32, now monotime.Time) {
 	c.opening = uint16(min(uint32(c.opening)+n, math.MaxUint16))
-	if c.path == nil || !c.path.low {
+	if c.path == nil || !c.path.low && !c.path.rival.on {
 		c.ifSlow(now)
 	}
 	p := c.path
@@ -148,6 +154,9 @@ func (c *Client) follow(n uint32, now monotime.Time) {
 		p.passed, p.lost = p.passed/2, p.lost/2
 	}
 	p.takes(now.Sub(c.sampled), now)
+	if p.rival.on {
+		c.besideAnswer(n, now)
+	}
 	if c.sampled >= p.began && now > p.began {
 		c.endRound(now)
 	}
@@ -177,11 +186,12 @@ func (c *Client) endRound(now monotime.Time) {
 	took := now.Sub(p.began)
 	full := p.short || p.low && took > c.fill()+c.mayQueue()
 	counts := full && p.shortest() > 0 && c.sampled.Sub(p.began) < took/4
-	answered := p.answered
-	p.began, p.answered, p.short = now, 0, false
+	answered, least := p.answered, p.dip
+	p.began, p.answered, p.short, p.dip = now, 0, false, 0
 	switch {
 	case took > windowRest && !p.low: // else a slow one may take as long
 		c.forgetPath()
+	case c.beside(least, now):
 	case counts:
 		c.learnRate(answered, took, c.fill())
 	}
@@ -238,6 +248,9 @@ func (c *Client) creep(took, fill time.Duration) {
 // forgetPath makes the window what it was at first.
 func (c *Client) forgetPath() {
 	p := c.path
+	if p.rival.on {
+		c.yield()
+	}
 	*p = pathEstimate{began: p.began, grows: true,
 		least: p.least, formerly: p.formerly, since: p.since}
 	c.resize(0)
@@ -274,6 +287,10 @@ func (c *Client) shrink(s *clientSlot, n uint32, timeout bool, now monotime.Time
 		return
 	}
 	p.cutAt, p.grows = now, false
+	if p.rival.on {
+		c.besideLoss(silent, now)
+		return
+	}
 	switch size := int(float64(c.window) * kept); {
 	case !p.low && !c.overflows():
 		p.wary = waryRounds
