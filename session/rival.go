@@ -10,125 +10,199 @@ import (
 // rival is what a session knows of senders that fill the queue of its path until it overflows,
 // though the session yields; see the package comment.
 type rival struct {
-	on     bool
-	window cubic.Window // while on
-	told   float64      // while on: the controller's rate, bytes per second
+	on bool // the session follows losses
 
-	// While off: the least round trip since a queue has stood, and the window at that time.
-	trough time.Duration
-	then   uint16
+	// While off: the least round trip of this spell, and since a queue has stood the least of those
+	// of spells, or since that has risen the longest, and the window at that time.
+	least, turn time.Duration
+	then        uint16
+	rounds      uint8 // in this spell
+	rises       uint8
+	risen       bool
 
-	// While on: the longest round trip since the last test, how many rounds of this test are left,
-	// rounds since it, and how many of them had no queue.
-	peak  time.Duration
-	test  uint8
-	since uint8
-	empty uint8
+	// While on.
+	window  cubic.Window
+	told    float64       // the controller's rate, bytes per second
+	peak    time.Duration // longest round trip since the last test
+	last    time.Duration // queue of the last round of the test
+	since   uint8         // rounds since a test ended
+	test    uint8         // rounds that are left of a test
+	tested  uint8         // rounds of it
+	empty   uint8         // rounds in a row without a queue
+	empties uint8         // tests in a row that found none
 }
 
 const (
-	// A queue stands that lasts longer than one part in standsShare of the path, and standsLeast:
-	// what sessions of this library keep lasts less on long paths.
+	// A queue stands that lasts longer than one part in standsShare of the path, and standsLeast.
 	standsShare = 8
 	standsLeast = 250 * time.Microsecond
-	// testRounds is how long a session yields to see whether a queue is there without it. Round trips
-	// of the first rounds have met its own packets.
+	// The least round trips of spells of so many rounds are looked at. They have risen if they are
+	// longer by one part in riseShare than they were, and by a queue that stands, though the window is
+	// not larger by more than one part in growsShare and a packet. Risen so often, they are a rival's.
+	spell      = 8
+	riseShare  = 8
+	growsShare = 4
+	rivalRises = 2
+	// A test lasts so many rounds, and is longer while the queue falls. Round trips of the first have
+	// met the session's own packets.
 	testRounds = 3
 	testBlind  = 2
+	mostTested = 10
 	// A test begins after so many rounds, or when the queue has become shorter by one part in
-	// fellShare.
-	testEvery = 64
-	fellShare = 4
+	// fellShare. What is left of the queue is none below one part in emptyShare.
+	testEvery  = 64
+	fellShare  = 4
+	emptyShare = 6
 	// mostEmpty rounds in a row without a queue show that nobody fills it.
 	mostEmpty = 2
+	// mostBack bounds how often each return to losses doubles what shows that nobody fills the queue.
+	mostBack = 5
 )
+
+// competes reports whether the session may follow losses.
+func (c *Client) competes() bool { return c.pace.cfg != nil && c.pace.cfg.Competes }
 
 // stands returns the longest queue that does not stand.
 func (c *Client) stands() time.Duration {
 	return c.path.shortest()/standsShare + standsLeast + time.Duration(c.hosts)
 }
 
-// beside looks at a round whose least round trip was such, and reports whether the session follows
-// losses.
-func (c *Client) beside(least time.Duration, now monotime.Time) bool {
-	p := c.path
-	r, queue := &p.rival, least-p.shortest()
-	if r.on {
-		c.besideRound(least, queue)
-		return r.on
-	}
+// beside looks at a round that has answered so many packets in such a round trip at least, and
+// reports whether the session follows losses.
+func (c *Client) beside(answered int, least time.Duration, now monotime.Time) bool {
+	r := &c.path.rival
 	switch {
-	case queue <= c.stands():
-		r.trough = 0
-	case r.trough == 0 || least < r.trough:
-		r.trough, r.then = least, c.window
-	case least-r.trough > c.stands() && c.window <= r.then && c.pace.cfg != nil && c.pace.cfg.Competes:
-		c.compete(now)
+	case r.on:
+		c.followRound(answered, least)
+	case c.competes():
+		if r.rounds == 0 || least < r.least {
+			r.least = least
+		}
+		if r.rounds++; r.rounds == spell {
+			r.rounds = 0
+			c.afterSpell(r.least)
+		}
 	}
 	return r.on
 }
 
+// afterSpell looks for a queue that rises again and again though the session does not send more.
+func (c *Client) afterSpell(least time.Duration) {
+	r, rise := &c.path.rival, max(c.stands(), least/riseShare)
+	switch {
+	case least-c.path.shortest() <= c.stands():
+		*r = rival{}
+	case r.risen && least >= r.turn-rise/2:
+		r.turn = max(r.turn, least)
+	case r.risen || r.turn == 0 || least < r.turn:
+		r.risen, r.turn, r.then = false, least, c.window
+	case least-r.turn > rise && c.window <= r.then+r.then/growsShare+1:
+		r.risen, r.turn = true, least
+		if r.rises++; r.rises == rivalRises {
+			c.compete()
+		}
+	}
+}
+
 // compete begins to follow losses, as a flow of TCP that begins.
-func (c *Client) compete(now monotime.Time) {
+func (c *Client) compete() {
 	c.path.rival = rival{on: true, window: cubic.New(float64(c.window)), told: c.Rate()}
 	c.path.grows = false
 	c.setRate(c.pace.cfg.LinkRate)
 }
 
-// besideRound looks at a round of a session that follows losses.
-func (c *Client) besideRound(least, queue time.Duration) {
-	p := c.path
-	r := &p.rival
-	r.since++
-	if r.empty++; queue > c.stands() {
+// overflowed takes a loss of a session that does not follow them. A queue overflows there that is
+// shorter than what the session keeps: then it has to keep less, and if that was not enough to
+// follow losses. It reports whether it does.
+func (c *Client) overflowed(silent bool, now monotime.Time) bool {
+	p, queue := c.path, c.rtt.srtt-c.path.shortest()
+	if !c.competes() || queue <= c.stands() || queue >= lowQueue {
+		return false
+	}
+	if !p.shallow {
+		p.shallow = true
+		return false
+	}
+	p.back = min(p.back+1, mostBack)
+	c.compete()
+	c.followsLoss(silent, now)
+	return true
+}
+
+// followRound looks at a round of a session that follows losses.
+func (c *Client) followRound(answered int, least time.Duration) {
+	p, base := c.path, c.path.shortest()
+	r, queue, none := &p.rival, least-base, c.stands()
+	if r.test > 0 {
+		none = max(none, (r.peak-base)/emptyShare)
+	}
+	if r.empty++; queue > none {
 		r.empty = 0
 	}
-	fell := p.shortest() + (r.peak-p.shortest())*(fellShare-1)/fellShare
-	switch r.peak = max(r.peak, least); {
+	fell := base + (r.peak-base)*(fellShare-1)/fellShare
+	r.peak = max(r.peak, least)
+	r.since++
+	switch {
 	case r.test > 0:
-		if r.test--; r.test < testRounds-testBlind+1 && r.empty > 0 || r.empty >= mostEmpty {
-			c.yield()
-		} else if r.test == 0 {
-			r.since, r.peak = 0, 0
-			c.besideSize(int(r.window.Size))
-		}
-	case r.empty >= mostEmpty:
+		c.afterTest(queue)
+	case r.empty >= mostEmpty<<p.back:
 		c.yield()
 	case r.since >= testEvery || least < fell:
-		c.testRival()
+		c.yieldTo(answered)
 	}
 }
 
-// testRival has the session yield for some rounds: to its part of what the path carries without a
-// queue.
-func (c *Client) testRival() {
+// afterTest looks at a round of a test. Others that test at the same time make the queue fall, so
+// it goes on.
+func (c *Client) afterTest(queue time.Duration) {
+	r := &c.path.rival
+	if r.tested++; queue < r.last*(fellShare-1)/fellShare && r.tested < mostTested {
+		r.test = max(r.test, testBlind)
+	}
+	r.last = queue
+	r.test--
+	switch none := r.empty >= mostEmpty || r.empty > 0 && r.test <= testRounds-testBlind; {
+	case none && r.empties+1 >= 1<<c.path.back:
+		c.yield()
+	case none || r.test == 0:
+		if r.empties++; !none {
+			r.empties = 0
+		}
+		r.since, r.peak, r.test, r.empty = 0, 0, 0, 0
+		c.sizeTo(r.window.Size)
+	}
+}
+
+// yieldTo begins a test: of so many packets that were under way the session keeps those that its
+// path carries without a queue.
+func (c *Client) yieldTo(flight int) {
 	p := c.path
 	r := &p.rival
-	r.test, r.empty = testRounds, 0
+	r.test, r.tested, r.empty, r.last = testRounds, 0, 0, 0
 	part := float64(p.shortest()) / float64(max(c.rtt.srtt, p.shortest()))
-	c.besideSize(int(r.window.Size * part))
+	c.sizeTo(min(r.window.Size, float64(max(flight, 1))) * part)
 }
 
-// besideSize sets the window of a session that follows losses, which may be below the first one.
-func (c *Client) besideSize(size int) {
+// sizeTo sets the window of a session that follows losses, which may be below the first one.
+func (c *Client) sizeTo(size float64) {
 	c.path.low = true
-	c.resize(size)
+	c.resize(int(size))
 }
 
-// besideAnswer grows the window for n packets that were answered.
-func (c *Client) besideAnswer(n uint32, now monotime.Time) {
-	r := &c.path.rival
-	if r.test > 0 {
+// followsAnswer grows the window for n packets that were answered, if it is in use.
+func (c *Client) followsAnswer(n uint32, now monotime.Time) {
+	r, flight := &c.path.rival, float64(c.window)-float64(c.credits)
+	if r.test > 0 || 2*(flight+float64(n)) < r.window.Size {
 		return
 	}
 	r.window.Acked(float64(n), now, c.rtt.srtt)
 	r.window.Size = min(r.window.Size, float64(c.Params.Credits))
-	c.besideSize(int(r.window.Size))
+	c.sizeTo(r.window.Size)
 }
 
-// besideLoss takes a loss of a session that follows them. If there was no queue it is a wire's.
-func (c *Client) besideLoss(silent bool, now monotime.Time) {
-	r := &c.path.rival
+// followsLoss takes a loss of a session that follows them. If there was no queue it is a wire's.
+func (c *Client) followsLoss(silent bool, now monotime.Time) {
+	r, flight := &c.path.rival, int(c.window)-int(c.credits)
 	switch {
 	case silent:
 		r.window.Expired(now, r.window.Size)
@@ -137,7 +211,7 @@ func (c *Client) besideLoss(silent bool, now monotime.Time) {
 	default:
 		return
 	}
-	c.testRival()
+	c.yieldTo(flight)
 }
 
 // yield has the session follow delays again.

@@ -34,8 +34,10 @@ type pathEstimate struct {
 	least, formerly time.Duration
 	since           monotime.Time // when the period began
 
-	dip   time.Duration // the least time in this round; 0 before the first answer
-	rival rival
+	dip     time.Duration // the least time in this round; 0 before the first answer
+	back    uint8         // times that the session has returned to follow losses
+	shallow bool          // a queue shorter than lowQueue has overflowed
+	rival   rival
 }
 
 // takes notes how long an answer took that came now.
@@ -155,7 +157,7 @@ func (c *Client) follow(n uint32, now monotime.Time) {
 	}
 	p.takes(now.Sub(c.sampled), now)
 	if p.rival.on {
-		c.besideAnswer(n, now)
+		c.followsAnswer(n, now)
 	}
 	if c.sampled >= p.began && now > p.began {
 		c.endRound(now)
@@ -177,7 +179,12 @@ func (c *Client) ifSlow(now monotime.Time) {
 
 // mayQueue returns how long the queue may be of a session whose window is below the first one.
 // Where round trips vary by themselves they are no shorter for a smaller window.
-func (c *Client) mayQueue() time.Duration { return lowQueue + c.rtt.rttvar }
+func (c *Client) mayQueue() time.Duration {
+	if c.path != nil && c.path.shallow {
+		return min(lowQueue, c.stands())
+	}
+	return lowQueue + c.rtt.rttvar
+}
 
 // endRound ends a round, and follows what it has shown. A round counts if it lacked credits, and if
 // the packet that ends it left soon after the round began: else the session was at rest.
@@ -191,7 +198,7 @@ func (c *Client) endRound(now monotime.Time) {
 	switch {
 	case took > windowRest && !p.low: // else a slow one may take as long
 		c.forgetPath()
-	case c.beside(least, now):
+	case c.beside(answered, least, now):
 	case counts:
 		c.learnRate(answered, took, c.fill())
 	}
@@ -288,7 +295,10 @@ func (c *Client) shrink(s *clientSlot, n uint32, timeout bool, now monotime.Time
 	}
 	p.cutAt, p.grows = now, false
 	if p.rival.on {
-		c.besideLoss(silent, now)
+		c.followsLoss(silent, now)
+		return
+	}
+	if c.overflowed(silent, now) {
 		return
 	}
 	switch size := int(float64(c.window) * kept); {

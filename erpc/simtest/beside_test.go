@@ -49,6 +49,9 @@ type besideRun struct {
 func (b beside) start(t *testing.T) *besideRun {
 	net := wideLink(b.rtt / 2)
 	bdp := int(b.bits / 8 * int64(b.rtt) / int64(time.Second))
+	if b.rtt < time.Millisecond {
+		bdp *= 12
+	}
 	net.PortBuffer, net.LinkBitsPerSec = max(b.queue*bdp, 10_000), 10e9
 	cfg := erpc.Config{Congestion: erpc.Congestion{Algorithm: b.alg}}
 	r := &besideRun{beside: b, c: newCluster(t, net)}
@@ -112,14 +115,26 @@ func (b beside) time() time.Duration {
 	return max(2*time.Second, min(d, 10*time.Second))
 }
 
+// name is that of the row's test: control, Mbit/s, round trip, queue, clients, flows.
+func (b beside) name() string {
+	return fmt.Sprintf("%v/%d/%v/%d/%d/%d", slowNames[b.alg], b.bits/1e6, b.rtt, b.queue, b.ours, b.tcp)
+}
+
+// row measures the row.
+func (b beside) row(t *testing.T) {
+	r := b.start(t)
+	r.c.run(b.time())
+	t.Logf("%-30s %v", b.name(), r.measure(2*b.time()))
+}
+
 // TestBeside is the table of links that are shared with TCP.
 func TestBeside(t *testing.T) {
-	algs, rates, rtts, queues := []erpc.CCAlgorithm{erpc.CCTimely}, []int64{100e6},
+	algs, rates, rtts, queues := []erpc.CCAlgorithm{erpc.CCDefault}, []int64{100e6},
 		[]time.Duration{10 * time.Millisecond}, []int{1}
 	flows := [][2]int{{1, 1}, {4, 4}}
 	if *besideAll {
 		rates, queues = []int64{10e6, 100e6, 1e9}, []int{1, 4}
-		rtts = append(rtts, time.Millisecond)
+		rtts = append(rtts, time.Millisecond, 100*time.Microsecond)
 		flows = [][2]int{{1, 0}, {0, 1}, {1, 1}, {1, 4}, {4, 1}, {4, 4}}
 	}
 	t.Log("control, Mbit/s, rtt, queue, clients, flows: share, used, queue, lost")
@@ -129,11 +144,7 @@ func TestBeside(t *testing.T) {
 				for _, queue := range queues {
 					for _, n := range flows {
 						b := beside{bits, rtt, queue, n[0], n[1], alg}
-						r := b.start(t)
-						r.c.run(b.time())
-						got := r.measure(2 * b.time())
-						t.Logf("%-6s %5.0f %5v %d %d %d  %v", slowNames[alg], float64(bits)/1e6, rtt, queue,
-							n[0], n[1], got)
+						t.Run(b.name(), b.row)
 					}
 				}
 			}

@@ -124,7 +124,7 @@ func algorithm(name string, may ...string) (erpc.CCAlgorithm, error) {
 	if !slices.Contains(may, name) {
 		return 0, cli.Usagef("--algorithm %q: want one of %s", name, strings.Join(may, ", "))
 	}
-	return map[string]erpc.CCAlgorithm{"timely": erpc.CCTimely, "dcqcn": erpc.CCDCQCN,
+	return map[string]erpc.CCAlgorithm{"default": erpc.CCDefault, "timely": erpc.CCTimely, "dcqcn": erpc.CCDCQCN,
 		"swift": erpc.CCSwift, "none": erpc.CCNone}[name], nil
 }
 

@@ -138,7 +138,7 @@ func (a *arm) serverKind() serverKind {
 	}
 	f.NoBatchedTime, f.NoRateBypass, f.NoPacingBypass = false, false, false
 	if !f.ecn() {
-		f.CC = "timely"
+		f.CC = "default"
 	}
 	return serverKind{NetFlags: f}
 }
