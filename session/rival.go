@@ -12,13 +12,15 @@ import (
 type rival struct {
 	on bool // the session follows losses
 
-	// While off: the least round trip of this spell, and since a queue has stood the least of those
-	// of spells, or since that has risen the longest, and the window at that time.
-	least, turn time.Duration
-	then        uint16
-	rounds      uint8 // in this spell
-	rises       uint8
-	risen       bool
+	least  time.Duration // round trip of this spell
+	rounds uint8         // in it
+
+	// While off: since a queue has stood the least round trip of spells, or since that has risen the
+	// longest, and the window at that time.
+	turn  time.Duration
+	then  uint16
+	rises uint8
+	risen bool
 
 	// While on.
 	window  cubic.Window
@@ -50,9 +52,11 @@ const (
 	mostTested = 10
 	// A test begins after so many rounds, or when the queue has become shorter by one part in
 	// fellShare. What is left of the queue is none below one part in emptyShare.
+	// The first comes early.
 	testEvery  = 64
+	testFirst  = 12
 	fellShare  = 4
-	emptyShare = 6
+	emptyShare = 5
 	// mostEmpty rounds in a row without a queue show that nobody fills it.
 	mostEmpty = 2
 	// mostBack bounds how often each return to losses doubles what shows that nobody fills the queue.
@@ -71,17 +75,16 @@ func (c *Client) stands() time.Duration {
 // reports whether the session follows losses.
 func (c *Client) beside(answered int, least time.Duration, now monotime.Time) bool {
 	r := &c.path.rival
-	switch {
-	case r.on:
+	if r.rounds == 0 || least < r.least {
+		r.least = least
+	}
+	r.rounds++
+	if r.on {
 		c.followRound(answered, least)
-	case c.competes():
-		if r.rounds == 0 || least < r.least {
-			r.least = least
-		}
-		if r.rounds++; r.rounds == spell {
-			r.rounds = 0
-			c.afterSpell(r.least)
-		}
+	}
+	if r.rounds == spell && c.competes() {
+		r.rounds = 0
+		c.afterSpell(r.least)
 	}
 	return r.on
 }
@@ -89,7 +92,11 @@ func (c *Client) beside(answered int, least time.Duration, now monotime.Time) bo
 // afterSpell looks for a queue that rises again and again though the session does not send more.
 func (c *Client) afterSpell(least time.Duration) {
 	r, rise := &c.path.rival, max(c.stands(), least/riseShare)
+	if least-c.path.shortest() >= lowQueue {
+		c.isDeep()
+	}
 	switch {
+	case r.on:
 	case least-c.path.shortest() <= c.stands():
 		*r = rival{}
 	case r.risen && least >= r.turn-rise/2:
@@ -106,7 +113,8 @@ func (c *Client) afterSpell(least time.Duration) {
 
 // compete begins to follow losses, as a flow of TCP that begins.
 func (c *Client) compete() {
-	c.path.rival = rival{on: true, window: cubic.New(float64(c.window)), told: c.Rate()}
+	c.path.rival = rival{on: true, window: cubic.New(float64(c.window)), told: c.Rate(),
+		since: testEvery - testFirst}
 	c.path.grows = false
 	c.setRate(c.pace.cfg.LinkRate)
 }
@@ -116,7 +124,7 @@ func (c *Client) compete() {
 // follow losses. It reports whether it does.
 func (c *Client) overflowed(silent bool, now monotime.Time) bool {
 	p, queue := c.path, c.rtt.srtt-c.path.shortest()
-	if !c.competes() || queue <= c.stands() || queue >= lowQueue {
+	if !c.competes() || queue <= c.stands() || queue >= lowQueue || p.deep {
 		return false
 	}
 	if !p.shallow {
@@ -127,6 +135,18 @@ func (c *Client) overflowed(silent bool, now monotime.Time) bool {
 	c.compete()
 	c.followsLoss(silent, now)
 	return true
+}
+
+// isDeep notes that the queue can be longer than what the session keeps.
+func (c *Client) isDeep() {
+	p := c.path
+	p.deep = true
+	if p.shallow {
+		p.shallow, p.back = false, 0
+		if p.rival.on {
+			c.yield()
+		}
+	}
 }
 
 // followRound looks at a round of a session that follows losses.

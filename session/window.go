@@ -35,8 +35,9 @@ type pathEstimate struct {
 	since           monotime.Time // when the period began
 
 	dip     time.Duration // the least time in this round; 0 before the first answer
-	back    uint8         // times that the session has returned to follow losses
 	shallow bool          // a queue shorter than lowQueue has overflowed
+	deep    bool          // one of lowQueue was seen
+	back    uint8         // times that the session followed losses in a shallow queue again
 	rival   rival
 }
 

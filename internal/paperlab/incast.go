@@ -201,6 +201,6 @@ func incastChart(r *simlab.IncastResult) chart.Chart {
 }
 
 func algorithmName(a erpc.CCAlgorithm) string {
-	return map[erpc.CCAlgorithm]string{erpc.CCDefault: "default", erpc.CCTimely: "timely", erpc.CCDCQCN: "dcqcn",
-		erpc.CCSwift: "swift", erpc.CCNone: "none"}[a]
+	return map[erpc.CCAlgorithm]string{erpc.CCDefault: "default", erpc.CCTimely: "timely",
+		erpc.CCDCQCN: "dcqcn", erpc.CCSwift: "swift", erpc.CCNone: "none"}[a]
 }

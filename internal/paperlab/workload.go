@@ -65,7 +65,8 @@ func (c *simWorkloadCmd) config() (f simlab.WorkloadConfig, err error) {
 	}
 	f = simlab.WorkloadConfig{Workload: c.Workload, Load: c.Load, Nodes: c.Nodes, Credits: c.Credits,
 		Warmup: c.Warmup, Duration: c.Duration, Seed: c.Seed}
-	if f.Algorithms, err = algorithms(c.Algorithm, "default", "timely", "dcqcn", "swift", "none"); err != nil {
+	if f.Algorithms, err = algorithms(c.Algorithm, "default", "timely", "dcqcn", "swift",
+		"none"); err != nil {
 		return f, err
 	}
 	return f, errors.Join(c.check(), cli.Between("--nodes", c.Nodes, 2, 200),

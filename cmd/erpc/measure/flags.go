@@ -144,8 +144,8 @@ func (f *NetFlags) Check() error {
 var waits = map[string]erpc.Wait{"": erpc.WaitAdaptive, "adaptive": erpc.WaitAdaptive,
 	"spin": erpc.WaitSpin, "sleep": erpc.WaitSleep}
 
-var algorithms = map[string]erpc.CCAlgorithm{"default": erpc.CCDefault, "timely": erpc.CCTimely, "dcqcn": erpc.CCDCQCN,
-	"swift": erpc.CCSwift, "none": erpc.CCNone}
+var algorithms = map[string]erpc.CCAlgorithm{"default": erpc.CCDefault, "timely": erpc.CCTimely,
+	"dcqcn": erpc.CCDCQCN, "swift": erpc.CCSwift, "none": erpc.CCNone}
 
 // ecn reports whether the transport is to show ECN marks.
 func (f *NetFlags) ecn() bool { return f.CC == "dcqcn" }
