@@ -45,9 +45,9 @@ type goCall struct {
 	trace      *CallTrace     // or nil
 	deadline   monotime.Time  // 0 if none
 	session    *clientSession // of the session that it is in
-	prev, next *goCall        // in the queue
+	line       *callQueue     // that it waits in, or nil
+	prev, next *goCall        // in that
 	refusal    error          // why the server of a Pool refused it last
-	queued     bool
 	started    bool
 	over       bool
 }
@@ -195,6 +195,16 @@ func (c *Client) StartInLoop(
 	return nil
 }
 
+// KeepSlots has the Client leave n slots to calls of StartInLoop, at most a quarter of the slots of
+// one session: they go on when other calls use all the other slots. It is 0 at first. The error is
+// ErrClosed.
+func (c *Client) KeepSlots(n int) error {
+	return c.rpc.Post(func(*Rpc) {
+		c.keep = max(n, 0)
+		c.keepSlots()
+	})
+}
+
 func newStart(c *Client, reqType uint8, request []byte, done func([]byte, error)) *goCall {
 	k := &goCall{client: c, typ: reqType, req: request, size: len(request), done: done}
 	k.finish = k.onDone
@@ -214,8 +224,8 @@ func (k *goCall) onLoop(r *Rpc) {
 		k.started = true
 		k.begin(r)
 	case k.over:
-	case k.queued:
-		k.client.queue.remove(k)
+	case k.line != nil:
+		k.line.remove(k)
 		k.end(unsent(ErrCancelled))
 	default:
 		r.cancel(k.id, ErrCancelled)
@@ -241,8 +251,11 @@ func (k *goCall) begin(r *Rpc) {
 	if k.deadline = 0; k.timeout > 0 {
 		k.deadline = r.engine.Now().Add(k.timeout)
 	}
+	if k.size >= largeCall && c.holdsBack(k) {
+		return
+	}
 	if c.queue.n == 0 || k.ahead && c.queue.ahead == nil {
-		if l := c.pick(); l != nil {
+		if l := c.pickFor(k); l != nil {
 			k.send(l)
 			return
 		}
@@ -274,7 +287,7 @@ func (k *goCall) send(l *clientSession) {
 	}
 	k.session = l
 	k.client.bytes += k.size
-	k.client.occupy(l)
+	k.client.occupy(l, k)
 }
 
 // onDone is the call's continuation.
@@ -282,7 +295,7 @@ func (k *goCall) onDone(d Completion) {
 	c, l := k.client, k.session
 	k.session = nil
 	c.bytes -= k.size
-	c.vacate(l)
+	c.vacate(l, k)
 	if d.Err != nil && k.req == nil {
 		k.keep(d.Req) // it may be sent again
 	} else {
@@ -299,7 +312,7 @@ func (k *goCall) onDone(d Completion) {
 	}
 	if d.Err == nil || !c.again(k, l, d.Err) {
 		k.end(d.Err)
-		if c.queue.n > 0 {
+		if c.queue.n+c.large.n > 0 {
 			c.serveNext()
 		}
 	}
@@ -362,8 +375,10 @@ func contextError(ctx context.Context) error {
 // with a goroutine and a transport, with others (Dial, Loop.Dial), or has one of its own (Dial).
 // As many calls are under way as there are callers: it opens further sessions when the slots of
 // those that it has are in use, and closes them when they had no call for some seconds. Calls wait
-// for a slot while a server refuses further sessions, and while 4 MiB of requests have not arrived.
-// All calls, under way and waiting, are Config.MaxQueue at most.
+// for a slot while a server refuses further sessions, and while 4 MiB of small requests have not
+// arrived. Requests of 16 KiB and more take no slot while 4 MiB of such have not arrived: they wait
+// in their order, and small calls do not wait for them. All calls, under way and waiting, are
+// Config.MaxQueue at most.
 //
 // A call that was given up uses its slot until its handler has returned at the server. Others do
 // not wait behind it: further sessions open, as many as Config.MaxSessions here and at the server
@@ -845,10 +860,12 @@ func (c *Client) tell(err error) {
 		return
 	}
 	c.holding = false
-	for c.queue.n > 0 {
-		k := c.queue.first
-		c.queue.remove(k)
-		k.end(unsent(err))
+	for _, q := range [...]*callQueue{&c.queue, &c.large} {
+		for q.n > 0 {
+			k := q.first
+			q.remove(k)
+			k.end(unsent(err))
+		}
 	}
 }
 

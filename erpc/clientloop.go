@@ -189,7 +189,7 @@ func (l *Loop) Ended() bool {
 // waiting returns how many calls wait for a session or a slot.
 func (l *Loop) waiting() (n int) {
 	for _, c := range l.clients {
-		n += c.queue.n
+		n += c.queue.n + c.large.n
 	}
 	return n
 }

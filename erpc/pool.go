@@ -663,18 +663,19 @@ func (m *member) giveUp() {
 // sendAway ends the calls that wait for a slot, as those that were not sent. Those of Start are for
 // this server alone, and wait on as long as it has a session.
 func (m *member) sendAway() {
-	q := &m.c.queue
-	for k := q.first; k != nil; {
-		next := k.next
-		if k.done == nil || m.silent == 0 {
-			q.remove(k)
-			if k.refusal != nil {
-				k.end(k.refusal)
-			} else {
-				k.end(m.away())
+	for _, q := range [...]*callQueue{&m.c.queue, &m.c.large} {
+		for k := q.first; k != nil; {
+			next := k.next
+			if k.done == nil || m.silent == 0 {
+				q.remove(k)
+				if k.refusal != nil {
+					k.end(k.refusal)
+				} else {
+					k.end(m.away())
+				}
 			}
+			k = next
 		}
-		k = next
 	}
 }
 

@@ -20,10 +20,13 @@ const (
 	minHold, maxHold = time.Millisecond, 100 * time.Millisecond
 )
 
-// While manyBytes of requests have not arrived no further session opens: they wait for the network,
-// and each session has credits of its own. It is looked every arriveWait.
+// While manyBytes of requests of largeCall and more have not arrived further ones use no slot: they
+// wait for the network, and slots are left to small calls. While as many of smaller ones have not
+// arrived no further session opens, since each has credits of its own. It is looked every
+// arriveWait.
 const (
 	manyBytes  = 4 << 20
+	largeCall  = 16 << 10
 	arriveWait = time.Millisecond
 )
 
@@ -33,6 +36,8 @@ type clientSession struct {
 	client *Client
 	slots  int  // 0 while it is not open
 	busy   int  // calls in it
+	ahead  int  // of those, calls ahead
+	keeps  int  // slots for calls ahead
 	at     int  // place in sessionSet.free, from 1; 0 if it is not there
 	used   bool // since the last trim
 	out    bool // its server takes no new calls
@@ -51,12 +56,15 @@ type sessionSet struct {
 	all        []*clientSession // except those that are out
 	retired    []*clientSession // that are out, and have calls under way
 	free       []*clientSession // open, with free slots
+	keeper     *clientSession   // of all: the one that keeps slots; nil if there is none
+	keep       int              // how many slots are kept for calls ahead, if a session has so many
 	connecting int              // of all
 	growAt     monotime.Time
 	growWait   time.Duration
 	queue      callQueue
-	calls      int // in sessions and in the queue
-	bytes      int // of requests in sessions
+	large      callQueue // large calls that are not in queue yet: others have not arrived
+	calls      int       // in sessions, queue and large
+	bytes      int       // of requests in sessions
 	holding    bool
 	refused    bool // a call was refused since some were tried again
 	holdFor    time.Duration
@@ -67,6 +75,7 @@ type callQueue struct {
 	first, last *goCall
 	ahead       *goCall // the last of those that go ahead; nil if there is none
 	n           int
+	bytes       int // of the large ones
 }
 
 // pushBack puts k behind the others of its kind.
@@ -93,9 +102,12 @@ func (q *callQueue) pushFront(k *goCall) {
 
 // insert puts k behind prev; nil stands for the beginning of the line.
 func (q *callQueue) insert(prev, k *goCall) {
-	k.prev, k.next, k.queued = prev, *q.behind(prev), true
+	k.prev, k.next, k.line = prev, *q.behind(prev), q
 	*q.behind(prev), *q.before(k.next) = k, k
 	q.n++
+	if k.size >= largeCall {
+		q.bytes += k.size
+	}
 }
 
 func (q *callQueue) remove(k *goCall) {
@@ -103,8 +115,11 @@ func (q *callQueue) remove(k *goCall) {
 		q.ahead = k.prev
 	}
 	*q.behind(k.prev), *q.before(k.next) = k.next, k.prev
-	k.prev, k.next, k.queued = nil, nil, false
+	k.prev, k.next, k.line = nil, nil, nil
 	q.n--
+	if k.size >= largeCall {
+		q.bytes -= k.size
+	}
 }
 
 // behind returns the place of the call behind k; of the first one for nil.
@@ -123,7 +138,15 @@ func (q *callQueue) before(k *goCall) **goCall {
 	return &k.prev
 }
 
-// pick returns a session with a free slot, nil if there is none.
+// pickFor returns a session with a free slot for k, nil if there is none.
+func (c *Client) pickFor(k *goCall) *clientSession {
+	if l := c.keeper; k.ahead && l != nil && l.free() > 0 && l.s.Connected() && !l.s.Draining() {
+		return l
+	}
+	return c.pick()
+}
+
+// pick returns a session with a slot that is free and not kept, nil if there is none.
 func (c *Client) pick() *clientSession {
 	for n := len(c.free); n > 0; n-- {
 		l := c.free[n-1]
@@ -154,20 +177,46 @@ func (c *Client) unlist(l *clientSession) {
 	l.at = 0
 }
 
-// full reports whether all slots of a session are in use. A call that was given up uses one until
+// free returns how many slots of a session are not in use. A call that was given up uses one until
 // its handler has returned.
-func (l *clientSession) full() bool { return l.busy+l.s.conn.Client.Held() >= l.slots }
+func (l *clientSession) free() int { return l.slots - l.busy - l.s.conn.Client.Held() }
+
+// full reports whether all slots of a session are in use or kept.
+func (l *clientSession) full() bool { return l.free() <= max(l.keeps-l.ahead, 0) }
+
+// keepSlots has one of the open sessions keep slots for calls ahead, if there are any.
+func (c *Client) keepSlots() {
+	for i := 0; c.keeper == nil && i < len(c.all); i++ {
+		if c.all[i].slots > 0 {
+			c.keeper = c.all[i]
+		}
+	}
+	if l := c.keeper; l != nil {
+		l.keeps = min(c.keep, l.slots/4)
+		if l.full() {
+			c.unlist(l)
+		} else if l.at == 0 {
+			c.list(l)
+		}
+	}
+}
 
 // occupy notes that a call has a slot of l.
-func (c *Client) occupy(l *clientSession) {
+func (c *Client) occupy(l *clientSession, k *goCall) {
 	l.used = true
+	if k.ahead {
+		l.ahead++
+	}
 	if l.busy++; l.full() {
 		c.unlist(l)
 	}
 }
 
 // vacate undoes occupy.
-func (c *Client) vacate(l *clientSession) {
+func (c *Client) vacate(l *clientSession, k *goCall) {
+	if k.ahead {
+		l.ahead--
+	}
 	l.busy--
 	switch {
 	case !l.s.Connected():
@@ -202,6 +251,7 @@ func (c *Client) opened(l *clientSession) {
 	c.connecting--
 	c.growAt, c.growWait, c.failure = 0, 0, nil
 	c.list(l)
+	c.keepSlots()
 	if !l.more {
 		c.won(l)
 	}
@@ -238,6 +288,10 @@ func (c *Client) leave(l *clientSession) {
 			c.all[i] = c.all[last]
 			c.all[last] = nil
 			c.all = c.all[:last]
+			if c.keeper == l {
+				c.keeper = nil
+				c.keepSlots()
+			}
 			return
 		}
 	}
@@ -300,28 +354,83 @@ func (c *Client) grow() {
 	}
 }
 
-// crowds reports whether so many bytes have not arrived that no further session opens. Then grow is
-// called again later.
+// crowds reports whether so many bytes of small calls have not arrived that no further session
+// opens. Then grow is called again later.
 func (c *Client) crowds() bool {
 	if c.bytes < manyBytes {
 		return false
 	}
-	if c.alarms.arrive == 0 && c.arriving() >= manyBytes {
+	small, _ := c.arriving()
+	if small < manyBytes {
+		return false
+	}
+	c.lookLater()
+	return true
+}
+
+// lookLater has arriveDue called soon.
+func (c *Client) lookLater() {
+	if c.alarms.arrive == 0 {
 		c.alarms.arrive = c.rpc.readClock().Add(arriveWait)
 		c.arm()
 	}
-	return c.alarms.arrive != 0
+}
+
+// arriveDue looks what has arrived.
+func (c *Client) arriveDue() {
+	c.admit()
+	if !c.holding {
+		c.serve(c.queue.n)
+	}
 }
 
 // arriving returns how many bytes of requests have not arrived at the server, as far as it has
 // said.
-func (c *Client) arriving() (n int) {
+func (c *Client) arriving() (small, large int) {
 	for _, l := range c.all {
 		if l.busy > 0 {
-			n += l.s.conn.Client.Arriving()
+			s, n := l.s.conn.Client.Arriving(largeCall)
+			small, large = small+s, large+n
 		}
 	}
-	return n
+	return small, large
+}
+
+// room returns for how many bytes of large calls there is room in the queue and on the way: for
+// none if it is not above 0.
+func (c *Client) room() int {
+	n := manyBytes - c.queue.bytes
+	if n <= 0 || c.bytes < n {
+		return n - c.bytes
+	}
+	_, large := c.arriving()
+	return n - large
+}
+
+// holdsBack puts a large call behind others of which too many bytes have not arrived, if there are.
+func (c *Client) holdsBack(k *goCall) bool {
+	if k.ahead || c.large.n == 0 && c.room() > 0 {
+		return false
+	}
+	c.large.pushBack(k)
+	c.lookLater()
+	return true
+}
+
+// admit puts large calls into the queue, as many as there is room for.
+func (c *Client) admit() {
+	if c.large.n == 0 {
+		return
+	}
+	for room := c.room(); room > 0 && c.large.n > 0; {
+		k := c.large.first
+		c.large.remove(k)
+		c.queue.pushBack(k)
+		room -= k.size
+	}
+	if c.large.n > 0 {
+		c.lookLater()
+	}
 }
 
 // growLater puts off the next further session, for longer each time. That is no error. Sessions
@@ -355,12 +464,12 @@ func (c *Client) trim() {
 // serve lets at most n calls of the queue go.
 func (c *Client) serve(n int) {
 	for ; n > 0 && c.queue.n > 0; n-- {
-		l := c.pick()
+		k := c.queue.first
+		l := c.pickFor(k)
 		if l == nil {
 			c.seek()
 			break
 		}
-		k := c.queue.first
 		c.queue.remove(k)
 		k.send(l)
 	}
@@ -371,6 +480,7 @@ func (c *Client) serve(n int) {
 
 // serveNext lets the calls go that may after one has ended.
 func (c *Client) serveNext() {
+	c.admit()
 	if c.holding {
 		c.serve(1)
 	} else {
@@ -452,7 +562,7 @@ func (c *Client) try() {
 		c.holdFor = minHold
 	}
 	c.refused = false
-	c.serve(max(1, (c.calls-c.queue.n)/4))
+	c.serve(max(1, (c.calls-c.queue.n-c.large.n)/4))
 	if c.holding {
 		c.holdOn()
 	}
@@ -486,7 +596,7 @@ func (c *Client) onAlarm() {
 	}{
 		{&a.lookup, c.lookupDue}, {&a.race, c.raceOn}, {&a.shut, c.shut}, {&a.hold, c.try},
 		{&a.trim, c.trim}, {&a.redial, c.member.redial}, {&a.listen, c.member.listen},
-		{&a.arrive, c.grow},
+		{&a.arrive, c.arriveDue},
 	} {
 		if *due.at != 0 && now >= *due.at {
 			*due.at = 0

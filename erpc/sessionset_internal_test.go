@@ -37,7 +37,7 @@ func TestCallQueue(t *testing.T) {
 			}
 			i := rng.IntN(len(want))
 			q.remove(want[i])
-			if k = want[i]; k.queued || k.next != nil || k.prev != nil {
+			if k = want[i]; k.line != nil || k.next != nil || k.prev != nil {
 				t.Fatal("a call that was taken out is still linked")
 			}
 			want = slices.Delete(want, i, i+1)
@@ -47,7 +47,7 @@ func TestCallQueue(t *testing.T) {
 		}
 		k := q.first
 		for i := range want {
-			if k != want[i] || !k.queued {
+			if k != want[i] || k.line != &q {
 				t.Fatalf("call %d of %d is another one", i, len(want))
 			}
 			k = k.next

@@ -53,13 +53,13 @@
 // Exchange belongs to the streams of a connection: a batch of frames from the client, and a batch
 // from the server in its reply, each with a section for every stream that had something to say when
 // the loop came to it. Exchanges and replies are numbered and taken in order. A client has up to 8
-// under way. A server leaves up to 4 unanswered as long as no stream has anything to say. So a
-// message of either side finds an exchange to travel in, messages sent meanwhile gather in batches
-// of 64 KiB, and idle streams cost nothing beyond one exchange of their connection. Streams that
-// are ready take turns. A packet that is lost holds up all streams of its connection until it is
-// repeated, as with HTTP/2. A stream's deadline travels once, as gRPC's timeout does, and
-// cancelling it is a flag of its section. An exchange that fails ends all streams of its
-// connection.
+// under way. A server leaves up to 4 unanswered as long as no stream has anything to say, one fewer
+// than the client keeps slots for (erpc.Client.KeepSlots). So a message of either side finds an
+// exchange to travel in, messages sent meanwhile gather in batches of 64 KiB, and idle streams cost
+// nothing beyond one exchange of their connection. Streams that are ready take turns. A packet that
+// is lost holds up all streams of its connection until it is repeated, as with HTTP/2. A stream's
+// deadline travels once, as gRPC's timeout does, and cancelling it is a flag of its section. An
+// exchange that fails ends all streams of its connection.
 //
 // # Flow control
 //
@@ -108,10 +108,12 @@
 //     trailers are not read, for which weighted_round_robin is refused.
 //   - ClientConn does not become idle by itself, and ResetConnectBackoff is not there.
 //   - A connection has at most Config.MaxQueue unary calls, 65,536 by default, those that wait too.
-//     Further ones end with ResourceExhausted. While 4 MiB of requests are on their way, small
-//     calls wait for slots with large ones.
-//   - A server that lets an address have few sessions with few slots stops streams when calls that
-//     block use all but some six slots: give it more Slots than calls block.
+//     Further ones end with ResourceExhausted. While 4 MiB of requests of 16 KiB and more are on
+//     their way, others of that size wait; small calls and streams do not wait for them.
+//   - Where a server lets an address have no further session, all but seven of its Slots are for
+//     unary calls: others wait when so many block. Streams go on: a connection has two slots for
+//     itself, and its streams five, or a quarter of fewer than 20. Of 4 slots they have one, and
+//     one with unary calls: a call that blocks stops them. Fewer do not serve a connection.
 //   - Defaults of erpc.Config that are grpcerpc's own: 64 Slots, 128 Credits, MaxMessage of 65 MiB,
 //     MaxBackground of 65536.
 //

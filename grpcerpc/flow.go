@@ -20,7 +20,8 @@ const (
 	turn        = 16 << 10 // bytes that a stream says of a batch before others have their turn
 	slack       = 4 << 10  // bytes by which a batch may be larger, to end a message
 	// A client has at most maxCalls exchanges of a connection under way. The server keeps maxParked
-	// unanswered when it has nothing to say, so the others are there to send with.
+	// unanswered when it has nothing to say, so the others are there to send with: at least one, for
+	// which the client keeps a slot. Both do with fewer where sessions have few slots; see parks.
 	maxCalls  = 8
 	maxParked = 4
 )

@@ -79,7 +79,10 @@ func (cc *ClientConn) openLink(
 	cc.links[l] = struct{}{}
 	cc.mu.Unlock()
 	token := binary.LittleEndian.AppendUint64(nil, w.Token)
-	if err = client.Start(frame.TypeLife, token, l.onLife); err == nil {
+	if err = client.KeepSlots(maxParked + 1); err == nil {
+		err = client.Start(frame.TypeLife, token, l.onLife)
+	}
+	if err == nil {
 		err = client.Start(frame.TypeLeave, token, l.onLeave)
 	}
 	if err != nil {

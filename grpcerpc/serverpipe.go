@@ -25,6 +25,7 @@ type serverPipe struct {
 	next    uint64                    // number of the next exchange
 	held    map[uint64]erpc.ReqHandle // those ahead of it
 	parked  fifo[erpc.ReqHandle]      // taken, and unanswered
+	most    int                       // parked when there is nothing to say
 	replies uint64                    // number of the next reply
 	high    uint64                    // the highest number of a stream
 	refused []byte                    // sections for streams that were refused: maxRefused bytes
@@ -97,6 +98,7 @@ func (p *serverPipe) take(h erpc.ReqHandle, x *frame.Exchange) {
 func (p *serverPipe) accept(h erpc.ReqHandle, x *frame.Exchange) {
 	p.next++
 	p.parked.push(h)
+	p.most = parks(h.Session().Params().Slots)
 	if p.parked.len() > 2*maxCalls {
 		p.fail(errFrames)
 		return
@@ -111,6 +113,10 @@ func (p *serverPipe) accept(h erpc.ReqHandle, x *frame.Exchange) {
 		p.hear(&sec)
 	}
 }
+
+// parks returns how many exchanges are left unanswered of a client whose sessions have so many
+// slots: fewer than its erpc.Client keeps for exchanges, if that keeps two.
+func parks(slots int) int { return min(max(slots/4-1, 1), maxParked) }
 
 // hear takes what a client says in a stream.
 func (p *serverPipe) hear(sec *frame.Section) {
@@ -161,7 +167,7 @@ func (p *serverPipe) reply() bool {
 	if p.buf = b; cap(b) > maxKept {
 		p.buf = nil
 	}
-	if len(b) == empty && p.parked.len() <= maxParked {
+	if len(b) == empty && p.parked.len() <= p.most {
 		return false
 	}
 	p.replies++

@@ -56,9 +56,9 @@
 // fsync is batched by the time it takes, and nothing is acknowledged that is not durable.
 // The time of a write does not count towards an election timeout while no leader is known. A
 // disk that takes more than half an election timeout gets a warning once a minute, with the
-// tick that would do. A leader applies what is committed when its own disk has it, too. If a write
-// takes longer than an election timeout, and the others have committed what it holds, the leader
-// hands over.
+// tick that would do: raft-kv tick makes it the cluster's. A leader applies what is committed when
+// its own disk has it, too. If a write takes longer than an election timeout, and the others have
+// committed what it holds, the leader hands over.
 //
 // A node handles the first event of a pass of its loop at once, for latency, and those that
 // follow together at the end of the pass, for throughput. After a pass with more than
@@ -98,6 +98,27 @@
 // With replica.Config.Lease the leader answers at once for a while after a round. That needs
 // clocks of about the same rate, as the option says. Nothing else is assumed: a process may stop
 // for any time, since the clock is read after the request came and before the answer is made.
+//
+// # The tick and the lease
+//
+// From version 2 on they change by an entry of the log (raft-kv tick), which counts for all from
+// its index on; then what the flags of a member say does not count. A lease must never outlast what
+// the followers wait that have begun it, so:
+//
+//	follower  its tick is the longest of the one that is applied and those in its log, from before it
+//	          says that it has the entry. What it promises by answering heartbeats is nine such ticks
+//	leader    it has no lease from the proposal of the entry until it has applied it. What it had
+//	          ends at once: followers may apply a shorter tick before it
+//	          Then a lease begins when so many voters as are a quorum answer a round that had the
+//	          entry before that round began. Others, which lag behind or have just come back with
+//	          whatever flags, may have any tick: their answers count for all else
+//
+// A follower with the entry that the leader has applied has that tick, or one of a later entry: of
+// this leader, who has no lease by then, or of a later leader, who was elected when the lease was
+// over. A member that starts has what its snapshot and its log say, and votes for nobody for ten
+// such ticks. A member without any such entry goes with others by its flags, and is let in by those
+// that have one, from whom it gets it. A new cluster from a backup, or by recover, begins with
+// flags.
 //
 // # Members
 //

@@ -507,15 +507,22 @@ func (c *Client) Resting() bool {
 	return true
 }
 
-// Arriving returns how many bytes of requests the server has not said that it has.
-func (c *Client) Arriving() (n int) {
+// Arriving returns how many bytes of requests the server has not said that it has: of those of
+// fewer than least bytes, and of larger ones.
+func (c *Client) Arriving(least int) (small, large int) {
 	for i := range c.slots {
 		s := &c.slots[i]
 		if s.busy && !s.waits && !s.held() && s.numRx < s.numReq {
-			n += min(int(s.numReq-s.numRx)*int(s.per), s.op.Req.Size())
+			size := s.op.Req.Size()
+			n := min(int(s.numReq-s.numRx)*int(s.per), size)
+			if size < least {
+				small += n
+			} else {
+				large += n
+			}
 		}
 	}
-	return n
+	return small, large
 }
 
 // Pending returns how many requests are in slots and in the queue.

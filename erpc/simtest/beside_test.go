@@ -143,9 +143,10 @@ func TestBeside(t *testing.T) {
 				100 * time.Microsecond} {
 				for _, queue := range []time.Duration{1, 4} {
 					for _, n := range [][2]int{{1, 0}, {0, 1}, {1, 1}, {1, 4}, {4, 1}, {4, 4}} {
-						b := beside{bits, rtt, queue * max(rtt, 1200*time.Microsecond), n[0], n[1],
-							erpc.CCDefault}
-						t.Run(b.name(), b.row(0, math.Inf(1)))
+						for _, alg := range []erpc.CCAlgorithm{erpc.CCDefault, erpc.CCTimely} {
+							b := beside{bits, rtt, queue * max(rtt, 1200*time.Microsecond), n[0], n[1], alg}
+							t.Run(b.name(), b.row(0, math.Inf(1)))
+						}
 					}
 				}
 			}

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"time"
 )
 
 // Limits, in bytes: the paper's keys and the largest of its values.
@@ -13,12 +14,20 @@ const (
 	MaxValue = 64
 )
 
+// The bounds of Raft's tick.
+const (
+	MinTick = time.Millisecond
+	MaxTick = 10 * time.Second
+)
+
 // Op is the operation of a request.
 type Op uint8
 
 // The operations. Open makes a session; Get is no entry of the log. Clock comes from the
 // leader only: Seq milliseconds have passed since the last one. So does Raise: the cluster's
-// version is Format from there on, or stays what it is if that is more.
+// version is Format from there on, or stays what it is if that is more. And so does Timing, of
+// which the state has nothing: the tick is Seq nanoseconds, MinTick to MaxTick, and the lease
+// Session.
 const (
 	Open Op = 1 + iota
 	Get
@@ -27,7 +36,8 @@ const (
 	CAS
 	Clock
 	Raise
-	Close // ends a session; format 1
+	Close  // ends a session; format 1
+	Timing // format 2
 	numOps
 )
 
@@ -36,7 +46,8 @@ func (o Op) String() string {
 	if o == 0 || o >= numOps {
 		return fmt.Sprintf("op(%d)", uint8(o))
 	}
-	return [...]string{"open", "get", "put", "delete", "cas", "clock", "raise", "close"}[o-1]
+	return [...]string{"open", "get", "put", "delete", "cas", "clock", "raise", "close",
+		"timing"}[o-1]
 }
 
 // Status is the outcome of a request.
@@ -135,7 +146,7 @@ type Command struct {
 	Absent bool // CAS: the key shall not exist
 	// Anywhere: a Get that any replica may serve, not only the leader. It is linearizable, too.
 	Anywhere bool
-	Format   uint8 // Raise, Close: from 1 on; else 0
+	Format   uint8 // Raise, Close: from 1 on; Timing: from 2 on; else 0
 	Cluster  uint64
 	Session  uint64 // the number that Open gave
 	Seq      uint64 // of the write in its session, from 1
@@ -232,7 +243,7 @@ func (c *Command) parse(b []byte) error {
 // shape reports whether the operation has what it needs and nothing else.
 func (c *Command) shape(k, v, o int) bool {
 	write := c.Session != 0 && c.Seq != 0 && k > 0
-	if (c.Op == Raise || c.Op == Close) != (c.Format > 0) {
+	if (c.Op == Raise || c.Op == Close || c.Op == Timing) != (c.Format > 0) {
 		return false
 	}
 	switch c.Op {
@@ -240,6 +251,9 @@ func (c *Command) shape(k, v, o int) bool {
 		return k+v+o == 0 && !c.Absent && c.Session != 0 && c.Seq == 0
 	case Raise:
 		return k+v+o == 0 && !c.Absent && c.Session == 0 && c.Seq == 0
+	case Timing:
+		return k+v+o == 0 && !c.Absent && c.Format >= 2 && c.Seq >= uint64(MinTick) &&
+			c.Seq <= uint64(MaxTick)
 	case Open:
 		return k+v+o == 0 && !c.Absent
 	case Clock:

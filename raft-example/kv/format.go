@@ -6,10 +6,11 @@ import "fmt"
 // all from 0 on. Format 0 is that of commit 4085675, before programs said theirs. An entry of a
 // later format has its number in byte 5 of its first command, where format 0 has zero. Format 1 has
 // Raise and Close, and the version in snapshots; with it a full table loses sessions earlier.
+// Format 2 has Timing, and what package replica keeps of it in snapshots.
 //
 // Nothing of a later format than the cluster's version is written, but the Raise that makes it the
 // version: see Store.Version.
-const Format = 1
+const Format = 2
 
 // EntryFormat returns the format of an entry with these bytes, whatever they are.
 func EntryFormat(data []byte) uint8 {

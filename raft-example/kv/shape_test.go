@@ -15,7 +15,7 @@ func TestShapes(t *testing.T) {
 	k, v := key(t, "k"), value(t, "v")
 	fields := map[string]func(c *Command){
 		"absent": func(c *Command) { c.Absent = true }, "session": func(c *Command) { c.Session = 5 },
-		"seq": func(c *Command) { c.Seq = 6 }, "key": func(c *Command) { c.Key = k },
+		"seq": func(c *Command) { c.Seq = uint64(MinTick) }, "key": func(c *Command) { c.Key = k },
 		"value": func(c *Command) { c.Value = v }, "old": func(c *Command) { c.Old = v },
 		"anywhere": func(c *Command) { c.Anywhere = true },
 		"format":   func(c *Command) { c.Format = Format },
@@ -29,6 +29,7 @@ func TestShapes(t *testing.T) {
 		CAS:    {write, []string{"value", "old", "absent"}},
 		Raise:  {[]string{"format"}, nil},
 		Close:  {[]string{"format", "session"}, nil},
+		Timing: {[]string{"format", "seq"}, []string{"session"}},
 	} {
 		full := Command{Op: op}
 		for _, f := range c.needs {
@@ -56,6 +57,13 @@ func TestShapes(t *testing.T) {
 			if err := parse(less); slices.Contains(c.needs, name) && !errors.Is(err, ErrMalformed) {
 				t.Errorf("%v without %s: %v", op, name, err)
 			}
+		}
+	}
+	for _, c := range []Command{{Op: Timing, Seq: uint64(MinTick) - 1, Format: Format},
+		{Op: Timing, Seq: uint64(MaxTick) + 1, Format: Format},
+		{Op: Timing, Seq: uint64(MinTick), Format: 1}} {
+		if _, err := ParseCommand(c.Append(nil)); !errors.Is(err, ErrMalformed) {
+			t.Errorf("%+v: %v", c, err)
 		}
 	}
 	both := Command{Op: CAS, Session: 1, Seq: 1, Key: k, Absent: true, Old: v}
@@ -112,7 +120,7 @@ func TestNames(t *testing.T) {
 	for op := range numOps + 2 {
 		names = append(names, op.String())
 	}
-	want := "[op(0) open get put delete cas clock raise close op(9) op(10)]"
+	want := "[op(0) open get put delete cas clock raise close timing op(10) op(11)]"
 	if got := fmt.Sprint(names); got != want {
 		t.Errorf("%s, want %s", got, want)
 	}

@@ -102,6 +102,8 @@ func (s *Store) Apply(index uint64, data []byte) *Answer {
 	case Close: // of version 1: see package node
 		s.sessions.end(c.Session)
 		return s.only(OK)
+	case Timing: // package replica takes it
+		return s.only(OK)
 	case Raise:
 		a := s.only(OK)
 		a.Found, s.version = s.version >= c.Format, max(s.version, c.Format)

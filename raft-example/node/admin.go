@@ -29,6 +29,8 @@ type Admin struct {
 	// Upgrade makes Version the cluster's instead, 0 for the newest that the leader's program knows.
 	Upgrade bool  `json:"upgrade,omitempty"`
 	Version uint8 `json:"version,omitempty"`
+	// Timing makes these the cluster's tick and lease instead.
+	Timing *replica.Timing `json:"timing,omitempty"`
 	// Force has a change made whatever its members say.
 	Force bool `json:"force,omitempty"`
 }
@@ -72,6 +74,9 @@ func (n *Node) onAdmin(req erpc.ReqHandle) {
 		n.decline(req, replica.ErrLeader)
 	case a.Upgrade:
 		n.upgrade(req, a.Version)
+	case a.Timing != nil:
+		tag := n.waiting.put(req, 0)
+		n.asked(tag, n.rep.Retime(*a.Timing, tag))
 	case a.Transfer:
 		n.transfer(req, &a)
 	default:
@@ -130,9 +135,11 @@ func (n *Node) decline(req erpc.ReqHandle, err error) {
 		answer = kv.Answer{Status: kv.Busy,
 			Value: cut(strings.TrimPrefix(err.Error(), replica.ErrBehind.Error()+": "))}
 	case !errors.Is(err, replica.ErrLeader):
-		text := strings.TrimPrefix(err.Error(), replica.ErrMember.Error()+": ")
-		answer = kv.Answer{Status: kv.Malformed,
-			Value: cut(strings.TrimPrefix(text, ErrUpgrade.Error()+": "))}
+		text := err.Error()
+		for _, known := range []error{replica.ErrMember, ErrUpgrade, replica.ErrTiming} {
+			text = strings.TrimPrefix(text, known.Error()+": ")
+		}
+		answer = kv.Answer{Status: kv.Malformed, Value: cut(text)}
 	}
 	n.answer(req, &answer)
 }
@@ -162,7 +169,7 @@ func (n *Node) handOver(req erpc.ReqHandle, id uint64) {
 		n.answer(req, &kv.Answer{Status: kv.Busy})
 		return
 	}
-	n.admin.handing = &handing{req, id, n.cfg.Clock().Add(4 * n.cfg.ElectionTimeout())}
+	n.admin.handing = &handing{req, id, n.cfg.Clock().Add(4 * n.rep.ElectionTimeout())}
 	n.rep.Transfer(id)
 	n.work()
 }
@@ -179,7 +186,7 @@ func (n *Node) handed(now monotime.Time) {
 		n.answer(h.req, &kv.Answer{Status: kv.OK})
 	case n.rep.Leads() && (over || !n.rep.Transferring()):
 		n.decline(h.req, fmt.Errorf("%w: replica %d did not take over within %v", ErrUnsafe, h.id,
-			n.cfg.ElectionTimeout()))
+			n.rep.ElectionTimeout()))
 	case over || leader != 0 && leader != n.cfg.ID:
 		n.answer(h.req, &kv.Answer{Status: kv.Retry}) // another one leads, or nobody: see there
 	default:

@@ -47,6 +47,7 @@
 // A member says [Hello] first in each session that it opens: formats, tick, lease and role. One
 // that does not go with this one is refused by name on both sides, told once in the log and shown
 // in the status; nothing of it counts. One that says nothing, of commit 4085675, is of format 0.
+// Ticks and leases must be the same only as long as no log says them, see replica.Retime.
 //
 // The formats that a member says begin with the newest that its log has had: see "Versions" in
 // package raftexample. An upgrade asks all members, those without a vote, too, for their Hello

@@ -58,7 +58,7 @@ func (g *guests) send(n *Node, id uint64, s *erpc.Session) bool {
 		return false
 	}
 	_, err = n.rpc.EnqueueRequest(s, erpc.Request{Type: TypeMembers, Req: req,
-		Timeout: n.cfg.ElectionTimeout(), Done: func(c erpc.Completion) {
+		Timeout: n.rep.ElectionTimeout(), Done: func(c erpc.Completion) {
 			c.Req.Free()
 			g.asked = false
 			if c.Err != nil {

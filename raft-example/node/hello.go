@@ -14,7 +14,7 @@ var (
 	ErrFormat = errors.New("node: no format of messages and entries that both know: " +
 		"start the older program of the two anew in a newer version")
 	ErrLease = errors.New("node: another lease, or a lease and another tick, so reads may be stale: " +
-		"give all members the same --lease and --tick")
+		"give all members the same --lease and --tick (raft-kv tick changes both while they run)")
 	ErrRole = errors.New("node: the sender has another role than a member")
 
 	errUnsaid = errors.New("node: the sender has not said hello in this session")
@@ -32,7 +32,8 @@ type Formats struct {
 // Hello describes a member. A member sends it first in each session that it opens, and the other
 // one answers with its own. It stands behind the header, whose log identity is the sender's:
 //
-//	40 formats min u32 · 44 max u32 · 48 tick u64 ns · 56 lease u64 ns · 64 role u32 · 68 zero u32
+//	40 formats min u32 · 44 max u32 · 48 tick u64 ns · 56 lease u64 ns · 64 role u32
+//	68 agreed u32: 1 or 0
 //
 // A program of commit 4085675 says none, and is of format 0. What others send says in byte 1 of the
 // header that there was a Hello, so that nothing counts that overtakes it.
@@ -40,6 +41,7 @@ type Hello struct {
 	Formats     Formats
 	Tick, Lease time.Duration
 	Role        uint32
+	Agreed      bool // its log says the tick and the lease, see replica.Timing
 }
 
 const (
@@ -48,7 +50,8 @@ const (
 )
 
 func (n *Node) hello() Hello {
-	return Hello{Formats{n.needs(), n.cfg.Formats.Max}, n.rep.TickTime(), n.cfg.Lease, RoleMember}
+	t := n.rep.Timing()
+	return Hello{Formats{n.needs(), n.cfg.Formats.Max}, t.Tick, t.Lease, RoleMember, t.Agreed}
 }
 
 func (h *Hello) append(b []byte) []byte {
@@ -56,7 +59,12 @@ func (h *Hello) append(b []byte) []byte {
 	b = binary.LittleEndian.AppendUint32(b, h.Formats.Max)
 	b = binary.LittleEndian.AppendUint64(b, uint64(h.Tick))
 	b = binary.LittleEndian.AppendUint64(b, uint64(h.Lease))
-	return binary.LittleEndian.AppendUint64(b, uint64(h.Role))
+	b = binary.LittleEndian.AppendUint32(b, h.Role)
+	agreed := uint32(0)
+	if h.Agreed {
+		agreed = 1
+	}
+	return binary.LittleEndian.AppendUint32(b, agreed)
 }
 
 // parseHello reads what follows the header. More may follow in later versions.
@@ -68,11 +76,12 @@ func parseHello(b []byte) (h Hello, ok bool) {
 	h.Tick = time.Duration(binary.LittleEndian.Uint64(b[48:]))
 	h.Lease = time.Duration(binary.LittleEndian.Uint64(b[56:]))
 	h.Role = binary.LittleEndian.Uint32(b[64:])
+	h.Agreed = binary.LittleEndian.Uint32(b[68:]) == 1
 	return h, h.Formats.Min <= h.Formats.Max
 }
 
 // suits says why two members do not go together; it says the same at both. Without leases their
-// ticks may differ.
+// ticks may differ, and so may all if the log of one says them: the other one gets that log.
 func (h *Hello) suits(o *Hello) error {
 	switch {
 	case h.Role != o.Role:
@@ -80,6 +89,7 @@ func (h *Hello) suits(o *Hello) error {
 	case h.Formats.Max < o.Formats.Min || o.Formats.Max < h.Formats.Min:
 		return fmt.Errorf("%w: it has %d to %d, this one %d to %d", ErrFormat, o.Formats.Min,
 			o.Formats.Max, h.Formats.Min, h.Formats.Max)
+	case h.Agreed || o.Agreed:
 	case h.Lease != o.Lease || h.Lease != 0 && h.Tick != o.Tick:
 		return fmt.Errorf("%w: it has a lease of %v and a tick of %v, this one %v and %v", ErrLease,
 			o.Lease, o.Tick, h.Lease, h.Tick)
@@ -114,7 +124,7 @@ func (p *peer) hail(done erpc.Continuation) bool {
 	h := n.hello()
 	h.append(n.appendHeader(req.Data()[:0], n.announce(), p.id))
 	_, err = n.rpc.EnqueueRequest(p.sess, erpc.Request{Type: TypeHello, Req: req,
-		Timeout: 2 * n.cfg.ElectionTimeout(), Done: done})
+		Timeout: 2 * n.rep.ElectionTimeout(), Done: done})
 	if err != nil {
 		req.Free()
 		return false
@@ -130,7 +140,8 @@ func (p *peer) greeted(c erpc.Completion) {
 	if c.Err != nil {
 		if errors.Is(c.Err, erpc.ErrNoHandler) && c.Session == p.sess {
 			p.met, p.announces = c.Session, false
-			_ = p.meet(&Hello{Tick: p.n.rep.TickTime(), Lease: p.n.cfg.Lease, Role: RoleMember})
+			own := p.n.hello()
+			_ = p.meet(&Hello{Tick: own.Tick, Lease: own.Lease, Role: RoleMember})
 		}
 		return
 	}

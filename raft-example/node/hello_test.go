@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/userspace-rpc/erpc/raft-example/client"
+	"github.com/userspace-rpc/erpc/raft-example/kv"
 	"github.com/userspace-rpc/erpc/raft-example/node"
 )
 
@@ -21,8 +22,9 @@ func TestHello(t *testing.T) {
 		all, odd func(cfg *node.Config)
 		want     string // "": they go together
 	}{
-		"later formats": {nil, func(cfg *node.Config) { cfg.Formats = node.Formats{Min: 2, Max: 3} },
-			node.ErrFormat.Error()},
+		"later formats": {nil, func(cfg *node.Config) {
+			cfg.Formats = node.Formats{Min: kv.Format + 1, Max: kv.Format + 1}
+		}, node.ErrFormat.Error()},
 		"formats of both": {nil, func(cfg *node.Config) { cfg.Formats = node.Formats{Max: 3} }, ""},
 		"lease":           {nil, func(cfg *node.Config) { cfg.Lease = lease }, node.ErrLease.Error()},
 		"lease and tick": {func(cfg *node.Config) { cfg.Lease = lease },

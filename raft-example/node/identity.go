@@ -40,7 +40,7 @@ func (n *Node) learn(from, log uint64) (verdict uint64) {
 // know yet. Else the first message of one would be lost, and that may be the vote that a leader
 // needs.
 func (n *Node) acquaint(now monotime.Time) {
-	if timeout := n.cfg.ElectionTimeout(); n.cfg.Disk == nil ||
+	if timeout := n.rep.ElectionTimeout(); n.cfg.Disk == nil ||
 		now < n.nextHello && n.nextHello <= now.Add(timeout) {
 		return
 	} else {

@@ -19,7 +19,7 @@ type leaving struct {
 // gone there, and then everything is refused. It reports whether the loop may end: at the latest
 // after six election timeouts.
 func (n *Node) Leave() (done bool) {
-	l, now, timeout := &n.leaving, n.cfg.Clock(), n.cfg.ElectionTimeout()
+	l, now, timeout := &n.leaving, n.cfg.Clock(), n.rep.ElectionTimeout()
 	if l.began == 0 {
 		l.began, l.quiet = now, now
 	}

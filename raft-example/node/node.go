@@ -117,6 +117,7 @@ type Node struct {
 	guests guests
 	saved  uint8 // the format that the disk was told
 	wants  uint8 // the format that peers must know, as of the last flush
+	agreed bool  // the log had a timing then
 
 	polling bool // see upgrade
 
@@ -133,7 +134,8 @@ type Node struct {
 	moved  bool // packets may have been left to send since the last Poll
 
 	nextCheck monotime.Time // of the disk
-	hangs     bool          // it does
+	polled    monotime.Time // when it was last polled
+	hangs     bool          // the disk does
 	longest   time.Duration // what its write had taken at the last check
 	leaving   leaving
 	requests  int           // of clients, so far
@@ -245,6 +247,7 @@ func (n *Node) fail(err error) {
 // whether there may be packets to send: then the loop shall not wait.
 func (n *Node) Poll() bool {
 	now := n.cfg.Clock()
+	n.checkStall(now)
 	n.rep.Tick(now)
 	if n.events > 0 {
 		n.charge(StepRest, n.events)
@@ -271,7 +274,7 @@ func (n *Node) work() {
 	if n.busy || n.Err() != nil {
 		return
 	}
-	if n.cfg.Lease > 0 {
+	if n.rep.Leases() {
 		n.rep.Now(n.cfg.Clock())
 	}
 	n.busy = n.rep.Quick()

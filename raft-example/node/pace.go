@@ -4,6 +4,8 @@ import (
 	"slices"
 	"sync"
 	"time"
+
+	"github.com/userspace-rpc/erpc/kit/monotime"
 )
 
 // probes is how often the disk is measured before a replica starts.
@@ -63,22 +65,34 @@ func (n *Node) checkDisk() {
 	if n.cfg.Disk == nil || now < n.nextCheck && n.nextCheck <= now.Add(warnEvery) {
 		return
 	}
-	n.nextCheck = now.Add(n.cfg.ElectionTimeout())
-	took, timeout := n.cfg.Disk.SyncTime(), n.cfg.ElectionTimeout()
+	n.nextCheck = now.Add(n.rep.ElectionTimeout())
+	took, timeout := n.cfg.Disk.SyncTime(), n.rep.ElectionTimeout()
 	if took <= timeout/2 {
 		return
 	}
 	n.nextCheck = now.Add(warnEvery)
 	n.cfg.Logger.Warn("the disk is too slow for the election timeout: "+
-		"use a longer tick on all replicas",
-		"replica", n.cfg.ID, "sync", took, "election timeout", timeout, "tick", n.cfg.TickFor(took))
+		"make it longer for all replicas, raft-kv tick",
+		"replica", n.cfg.ID, "sync", took, "election timeout", timeout, "tick", n.rep.TickFor(took))
+}
+
+// checkStall tells of each time for which the loop did not run, though a replica sleeps for less
+// than an election timeout: the process was stopped, or had no processor. The others may have
+// elected a leader meanwhile. It is no fault of the disk: see replica.WriteFor.
+func (n *Node) checkStall(now monotime.Time) {
+	past := now.Sub(n.polled)
+	if n.polled != 0 && past > n.rep.ElectionTimeout() {
+		n.cfg.Logger.Warn("the process stood still: it was stopped, or had no processor", "replica",
+			n.cfg.ID, "led", n.rep.Leads(), "for", past)
+	}
+	n.polled = now
 }
 
 // checkHang tells once of each write that takes longer than an election timeout: the replica leads
 // no longer then, if the others' disks are faster.
 func (n *Node) checkHang() {
 	took := n.rep.WriteFor()
-	if hangs := took > n.cfg.ElectionTimeout(); hangs != n.hangs {
+	if hangs := took > n.rep.ElectionTimeout(); hangs != n.hangs {
 		n.hangs = hangs
 		if hangs {
 			n.cfg.Logger.Warn("the disk hangs: a write is not durable after an election timeout",

@@ -95,6 +95,45 @@ func TestHungDiskWarns(t *testing.T) {
 	}
 }
 
+// TestStalled: a process that was stopped says so, and that its disk hangs only if it does so for as
+// long as any other must.
+func TestStalled(t *testing.T) {
+	var log bytes.Buffer
+	now := monotime.Time(1)
+	n, err := New(Config{Config: replica.Config{ID: 1},
+		Start: replica.Boot(map[uint64]string{1: "1"}), Disk: &slowDisk{},
+		Clock: func() monotime.Time { return now }, Logger: slog.New(slog.NewTextHandler(&log, nil))})
+	if err != nil {
+		t.Fatal(err)
+	}
+	pass := func(d time.Duration) {
+		for end := now.Add(d); now < end; {
+			now = now.Add(10 * time.Millisecond)
+			n.Poll()
+		}
+	}
+	n.rep.Campaign()
+	pass(100 * time.Millisecond)
+	if !n.rep.Saving() {
+		t.Fatal("no write is under way")
+	}
+	now = now.Add(150 * time.Millisecond)
+	if n.Poll(); log.Len() > 0 {
+		t.Errorf("told after less than an election timeout: %s", log.String())
+	}
+	now = now.Add(3 * time.Second)
+	pass(10 * time.Millisecond)
+	if text := log.String(); strings.Count(text, "stood still") != 1 ||
+		!strings.Contains(text, "for=3.01s") || strings.Contains(text, "hangs") {
+		t.Errorf("after a stop of 3 s: %s", text)
+	}
+	pass(400 * time.Millisecond)
+	if text := log.String(); strings.Count(text, "stood still") != 1 ||
+		strings.Count(text, "hangs") != 1 {
+		t.Errorf("the disk hangs, too: %s", text)
+	}
+}
+
 // TestPaceP99: of a thousand writes, the latest, the ten longest are beyond it.
 func TestPaceP99(t *testing.T) {
 	var p pace

@@ -338,7 +338,7 @@ func (p *peer) request() {
 	n.appendHeader(req.Data()[:0], n.announce(), p.id)
 	copy(req.Data()[headerSize:], p.buf)
 	_, err = n.rpc.EnqueueRequest(s, erpc.Request{Type: TypeRaft, Req: req, Done: p.done,
-		Timeout: 2 * n.cfg.ElectionTimeout()})
+		Timeout: 2 * n.rep.ElectionTimeout()})
 	if err != nil {
 		req.Free()
 		n.rep.Unreachable(p.id)
@@ -385,7 +385,7 @@ func (p *peer) reject() {
 	}
 	p.n.appendHeader(req.Data()[:0], foreignLog, p.id)
 	_, err = p.n.rpc.EnqueueRequest(s, erpc.Request{Type: TypeRaft, Req: req,
-		Timeout: p.n.cfg.ElectionTimeout(),
+		Timeout: p.n.rep.ElectionTimeout(),
 		Done: func(c erpc.Completion) {
 			c.Req.Free()
 			if c.Err == nil {
@@ -397,13 +397,13 @@ func (p *peer) reject() {
 	}
 }
 
-// heed says hello again where the peer asks for it, or needs another format than it said.
+// heed says hello again where the peer asks for it, or knows a format or a lease that has changed.
 func (p *peer) heed(answer []byte) {
 	if len(answer) < headerSize {
 		return
 	}
 	switch binary.LittleEndian.Uint64(answer) {
-	case unsaid, otherFormat:
+	case unsaid, otherFormat, otherLease:
 		p.greet()
 	}
 }
@@ -442,7 +442,7 @@ func (n *Node) ask(id uint64) {
 	n.moved = true
 	n.appendHeader(req.Data()[:0], n.announce(), id)
 	_, err = n.rpc.EnqueueRequest(s, erpc.Request{Type: TypeRaft, Req: req,
-		Timeout: n.cfg.ElectionTimeout(),
+		Timeout: n.rep.ElectionTimeout(),
 		Done:    func(c erpc.Completion) { p.asked = false; p.done(c) }})
 	if err != nil {
 		req.Free()

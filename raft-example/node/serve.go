@@ -23,7 +23,7 @@ func (n *Node) onKV(req erpc.ReqHandle) {
 		n.answer(req, &kv.Answer{Status: kv.WrongCluster})
 		return
 	}
-	if c.Op == kv.Clock || c.Op == kv.Raise || // the leader's own
+	if c.Op == kv.Clock || c.Op == kv.Raise || c.Op == kv.Timing || // the leader's own
 		c.Op == kv.Close && n.rep.Leads() && n.rep.Store().Version() < 1 {
 		n.answer(req, &kv.Answer{Status: kv.Malformed})
 		return

@@ -100,7 +100,7 @@ func (p *peer) piece(t *transfer, size int, head []byte) bool {
 	b = append(b, head...)
 	_ = append(b, t.data[t.next:t.next+size]...)
 	_, err = n.rpc.EnqueueRequest(s, erpc.Request{Type: TypeSnap, Req: req,
-		Timeout: 10 * n.cfg.ElectionTimeout(),
+		Timeout: 10 * n.rep.ElectionTimeout(),
 		Done:    func(c erpc.Completion) { p.pieceDone(t, c) }})
 	if err != nil {
 		req.Free()

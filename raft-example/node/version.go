@@ -18,14 +18,15 @@ var ErrUpgrade = errors.New("node: the cluster's version stays what it is until 
 // needs is the format that a member must know: of older ones there is more in the log already.
 func (n *Node) needs() uint32 { return max(n.cfg.Formats.Min, uint32(n.rep.Format())) }
 
-// follow holds those that were met before to the format that the log needs now. It is called before
-// anything is sent, so that no program gets what it does not know.
+// follow holds those that were met before to the format that the log needs now, and to a tick and a
+// lease only as long as the log says none. It is called before anything is sent, so that no program
+// gets what it does not know.
 func (n *Node) follow() {
-	f := n.rep.Format()
-	if f == n.wants {
+	f, agreed := n.rep.Format(), n.rep.Timing().Agreed
+	if f == n.wants && agreed == n.agreed {
 		return
 	}
-	n.wants = f
+	n.wants, n.agreed = f, agreed
 	for _, id := range slices.Sorted(maps.Keys(n.peers)) {
 		p := n.peers[id]
 		if p.says != nil && p.meet(p.says) == nil {

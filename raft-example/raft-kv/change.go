@@ -21,8 +21,8 @@ const changePause = 20 * time.Millisecond
 
 // change asks one server after the other, until the leader has done it. Already says that all of it
 // was so before any attempt of this call. Errors: replica.ErrMember, of an upgrade node.ErrUpgrade,
-// kv.ErrWrongCluster, node.ErrUnsafe, errNoAdmin, client.ErrDeadline, and client.ErrUnknown with it
-// if an attempt had no answer.
+// of a tick replica.ErrTiming, kv.ErrWrongCluster, node.ErrUnsafe, errNoAdmin, client.ErrDeadline,
+// and client.ErrUnknown with it if an attempt had no answer.
 func change(ctx context.Context, b *client.Blocking, servers []string, a node.Admin) (
 	already bool, err error,
 ) {
@@ -33,6 +33,8 @@ func change(ctx context.Context, b *client.Blocking, servers []string, a node.Ad
 	unknown, why, refused := false, "", replica.ErrMember
 	if a.Upgrade {
 		refused = node.ErrUpgrade
+	} else if a.Timing != nil {
+		refused = replica.ErrTiming
 	}
 	for i := 0; ; i++ {
 		short, cancel := context.WithTimeout(ctx, time.Second)

@@ -18,6 +18,7 @@ type command struct {
 	Member  memberCmd  `cmd:"" help:"Add or remove a replica, or hand over leadership."`
 	Members membersCmd `cmd:"" help:"Change any members at once."`
 	Upgrade upgradeCmd `cmd:"" help:"Raise the cluster's version, once all replicas run a newer program."`
+	Tick    tickCmd    `cmd:"" help:"Change the tick and the lease of a cluster that runs."`
 	Backup  backupCmd  `cmd:"" help:"Write all keys to a file, while the cluster serves."`
 	Restore restoreCmd `cmd:"" help:"Make a new cluster of such a file."`
 	Recover recoverCmd `cmd:"" help:"Make a new cluster of what one replica has on its disk."`

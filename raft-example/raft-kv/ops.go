@@ -196,6 +196,7 @@ func statusText(list []report) string {
 	for _, s := range list {
 		for _, line := range []struct{ about, what string }{
 			{"members are known ", s.Trust}, {"admin commands are taken ", s.Admins},
+			{"the tick is ", timingText(s.Timing)},
 		} {
 			if line.what != "" && !said[line.about+line.what] {
 				fmt.Fprintln(&text, line.about+line.what)
@@ -221,6 +222,17 @@ func statusText(list []report) string {
 		}
 	}
 	return cli.Visible(text.String())
+}
+
+// timingText says the tick and the lease, and whose they are; "" if a replica does not say.
+func timingText(t replica.Timing) string {
+	switch {
+	case t.Tick == 0:
+		return ""
+	case t.Agreed:
+		return fmt.Sprintf("%v, the lease %v, by the log", t.Tick, t.Lease)
+	}
+	return fmt.Sprintf("%v, the lease %v, by --tick and --lease", t.Tick, t.Lease)
 }
 
 // versionText is the cluster's version, as a replica has it, and those that its program knows.

@@ -55,7 +55,10 @@ own: --admin-name, --admin-psk-file. Members are no admins. Admins use their cer
 
 With --lease the leader serves reads at once for so long after a majority has answered it. All
 replicas need the same one. It assumes that clocks run at about the same rate: while the leader's
-advances by that time, no other one may advance by 9 ticks. Otherwise reads may be stale.`
+advances by that time, no other one may advance by 9 ticks. Otherwise reads may be stale.
+
+raft-kv tick changes tick and lease of a cluster that runs. From then on --tick and --lease do not
+count: the log says them.`
 }
 
 // ready is printed with --json when the replica listens.
@@ -124,7 +127,11 @@ func (c *serverCmd) Run(e *cli.Env) (err error) {
 		}
 		defer func() { err = errors.Join(err, files.Close()) }()
 	}
-	ec := node.ErpcConfig(erpc.Config{Logger: cfg.Logger}, cfg.ElectionTimeout())
+	n, err := node.New(cfg)
+	if err != nil {
+		return err
+	}
+	ec := node.ErpcConfig(erpc.Config{Logger: cfg.Logger}, n.Replica().ElectionTimeout())
 	c.Apply(&ec)
 	if c.Spin {
 		ec.Wait = erpc.WaitSpin
@@ -134,11 +141,7 @@ func (c *serverCmd) Run(e *cli.Env) (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, x.Close()) }()
-	n, err := node.New(cfg)
-	if err == nil {
-		err = n.Register(x)
-	}
-	if err != nil {
+	if err = n.Register(x); err != nil {
 		return err
 	}
 	r, err := x.NewRpc(tr)

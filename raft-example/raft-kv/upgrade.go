@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"strings"
 
@@ -44,15 +45,23 @@ func (c *upgradeCmd) Run(e *cli.Env) error {
 	})
 }
 
-// upgrade raises the version to one, 0 for the newest, and returns what it is then. Errors: those
-// of change.
+// errNoVersion is a version that the leader does not know.
+var errNoVersion = errors.New("there is no such version in the program of the leader")
+
+// upgrade raises the version to one, 0 for the newest, and returns what it is then. Errors:
+// errNoVersion, those of change.
 func upgrade(ctx context.Context, b *client.Blocking, servers []string, cluster uint64, to uint8) (
 	version uint8, already bool, err error,
 ) {
 	now, err := leading(ctx, b, servers)
-	if err == nil && now.Formats == nil {
+	switch {
+	case err != nil:
+	case now.Formats == nil:
 		err = fmt.Errorf("%w: replica %d, which leads, runs a program of format 0", node.ErrUpgrade,
 			now.ID)
+	case uint32(to) > now.Formats.Max:
+		err = fmt.Errorf("%w: %d, and replica %d knows %d to %d; start all members in a newer one first",
+			errNoVersion, to, now.ID, now.Formats.Min, now.Formats.Max)
 	}
 	if err != nil {
 		return 0, false, err

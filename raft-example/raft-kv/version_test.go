@@ -23,7 +23,8 @@ func TestUpgradeCommand(t *testing.T) {
 			}
 		}
 	}
-	say("0 of 0 to 1", "status")
+	say("0 of 0 to 2", "status")
+	say("the version is 0, 2 is needed: raft-kv upgrade first", "tick 30ms")
 	last := o.f.children[2]
 	if err := last.kill(); err != nil {
 		t.Fatal(err)
@@ -32,10 +33,16 @@ func TestUpgradeCommand(t *testing.T) {
 	if err := o.f.start(last); err != nil {
 		t.Fatal(err)
 	}
-	say("knows formats up to 1", "upgrade --to=9")
-	say("the cluster's version is 1", "upgrade")
-	say("the cluster's version is 1 already", "upgrade")
-	say(`{"version":1,"already":true}`, "upgrade --json")
+	say("raft-kv: there is no such version in the program of the leader: 9, and replica ", "upgrade --to=9")
+	say(" knows 0 to 2; start all members in a newer one first\n", "upgrade --to=9")
+	say("the cluster's version is 2", "upgrade")
+	say("the cluster's version is 2 already", "upgrade")
+	say(`{"version":2,"already":true}`, "upgrade --json")
+	say("the tick is 30ms, the lease 150ms", "tick 30ms --lease 150ms")
+	say("the tick is 40ms, the lease 200ms", "tick 40ms")
+	say("the tick is 40ms, the lease 200ms, by the log", "status")
+	say("want 1ms to 10s", "tick 1us")
+	say("at most 9 ticks, 360ms", "tick 40ms --lease 361ms")
 	for _, c := range o.f.children {
 		c.stop()
 	}
@@ -43,7 +50,8 @@ func TestUpgradeCommand(t *testing.T) {
 		t.Fatal(err)
 	}
 	say("ok", "put key value")
-	say("1 of 0 to 1", "status")
+	say("2 of 0 to 2", "status")
+	say("the tick is 40ms, the lease 200ms, by the log", "status")
 }
 
 // TestVersionText: what says nothing of its formats is of format 0.

@@ -43,6 +43,7 @@ func (r *Replica) processDurable() {
 func (r *Replica) takeDurable(rd raft.Ready) {
 	r.lead(&rd)
 	r.match(rd.Entries)
+	r.foresee(rd.Entries, !raft.IsEmptySnap(rd.Snapshot))
 	for _, m := range rd.Messages {
 		switch m.GetTo() {
 		case raft.LocalAppendThread:

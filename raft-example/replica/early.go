@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"slices"
 
+	"github.com/userspace-rpc/erpc/raft-example/kv"
 	"go.etcd.io/raft/v3"
 	pb "go.etcd.io/raft/v3/raftpb"
 	"go.etcd.io/raft/v3/tracker"
@@ -117,7 +118,7 @@ func (r *Replica) answerEarly(m *pb.Message) bool {
 		return false
 	}
 	for _, n := range m.Entries {
-		if last++; n.GetIndex() != last {
+		if last++; n.GetIndex() != last || kv.EntryFormat(n.Data) > 1 { // see foresee
 			return false
 		}
 	}

@@ -10,12 +10,20 @@ import (
 // leader answers no write, though its heartbeats and the others' disks go on.
 
 // WriteFor is how long the write to the disk has taken that is under way, as of the last call with
-// a time; 0 without one.
+// a time; 0 without one. A time for which nobody called, longer than half an election timeout, does
+// not count: the process stood still, and its disk may have been done long ago.
 func (r *Replica) WriteFor() time.Duration {
 	if !r.saving {
 		return 0
 	}
 	return r.now.Sub(r.saveFrom)
+}
+
+// stall notes the time that has passed since the last call with one.
+func (r *Replica) stall(past time.Duration) {
+	if past > r.cfg.ElectionTimeout()/2 {
+		r.saveFrom = r.saveFrom.Add(past)
+	}
 }
 
 // yield has a leader hand over whose write takes longer than an election timeout, if the others

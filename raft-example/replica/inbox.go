@@ -67,6 +67,9 @@ func (r *Replica) step(m *pb.Message) {
 		_ = r.stepSnapshot(m) // a damaged one is lost
 		return
 	}
+	if m.GetType() == pb.MsgReadIndex && !r.knows() {
+		return // the follower asks again
+	}
 	if r.barred(m) || r.retiring && m.GetType() == pb.MsgTimeoutNow {
 		return
 	}

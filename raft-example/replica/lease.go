@@ -37,7 +37,8 @@ func (r *Replica) leased() bool {
 
 // extend takes a round that a quorum has answered.
 func (r *Replica) extend(b *batch) {
-	if r.cfg.Lease > 0 && b.ctx > r.lease.from && r.state == raft.StateLeader {
+	if r.cfg.Lease > 0 && b.ctx > r.lease.from && r.state == raft.StateLeader &&
+		r.counts(b.ctx) {
 		r.lease.end = max(r.lease.end, b.at.Add(r.cfg.Lease))
 	}
 }
@@ -72,5 +73,6 @@ func (r *Replica) Now(now monotime.Time) {
 	if now < r.now {
 		r.void() // the clock went back
 	}
+	r.stall(now.Sub(r.now))
 	r.now, r.lease.fresh = now, true
 }

@@ -221,3 +221,47 @@ func TestForeignRound(t *testing.T) {
 		t.Errorf("served: %+v", a)
 	}
 }
+
+// TestReadAlone: the only voter knows what is committed when it has committed an entry of its own
+// term. Until then its log may have writes that were acknowledged and that it does not know to be
+// committed, so reads wait, those of a learner, too.
+func TestReadAlone(t *testing.T) {
+	m := newMesh(t, Config{}, 1)
+	session := kv.Command{Op: kv.Open, Cluster: 1}
+	start := Boot(map[uint64]string{1: "a"})
+	start.Hard = &pb.HardState{Term: new(uint64(1)), Vote: new(uint64(1)), Commit: new(uint64(1))}
+	for i, data := range [][]byte{session.Append(nil), putBytes(2, 1, "v")} {
+		start.Entries = append(start.Entries, &pb.Entry{Term: new(uint64(1)), Data: data,
+			Type: pb.EntryNormal.Enum(), Index: new(uint64(2 + i))})
+	}
+	p := &post{answers: map[uint64]kv.Answer{}, durable: true}
+	var err error
+	if p.Replica, err = New(Config{Cluster: 1, ID: 1}, p, start, m.now); err != nil {
+		t.Fatal(err)
+	}
+	for !p.Leads() {
+		m.now = m.now.Add(tick20)
+		p.Tick(m.now)
+		p.Process()
+		if !p.Leads() {
+			p.Saved(nil)
+			p.Process()
+		}
+	}
+	if !p.Saving() {
+		t.Fatal("its first entry is durable")
+	}
+	typ := pb.MsgReadIndex
+	p.Step(&pb.Message{Type: &typ, To: new(uint64(1)), From: new(uint64(2)), Term: new(p.term),
+		Entries: []*pb.Entry{{Data: []byte("0123456789abcdef")}}})
+	if m.atOnce(p, 7) || len(p.out) > 0 {
+		t.Errorf("answered before it knows what is committed: %+v, %v", p.answers[7], p.out)
+	}
+	for p.Saving() {
+		p.Saved(nil)
+		p.Process()
+	}
+	if a := p.answers[7]; a.Status != kv.OK || a.Value.String() != "v" {
+		t.Errorf("%+v", a)
+	}
+}

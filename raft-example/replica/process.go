@@ -3,6 +3,7 @@ package replica
 import (
 	"encoding/binary"
 	"fmt"
+	"time"
 
 	"github.com/userspace-rpc/erpc/raft-example/kv"
 	"go.etcd.io/raft/v3"
@@ -73,6 +74,7 @@ func (r *Replica) Process() {
 func (r *Replica) take(rd raft.Ready, quick bool) {
 	r.lead(&rd)
 	r.match(rd.Entries)
+	r.foresee(rd.Entries, !raft.IsEmptySnap(rd.Snapshot))
 	r.ready, r.end = rd, r.tail()
 	w := write{hard: rd.HardState, entries: rd.Entries}
 	if !raft.IsEmptySnap(rd.Snapshot) {
@@ -119,6 +121,7 @@ func (r *Replica) lead(rd *raft.Ready) {
 		r.elected++
 		r.ledFrom = r.tail() + 1
 		clear(r.early.acks)
+		r.timing.sent = 0
 	}
 	r.term, r.state = term, state
 }
@@ -206,8 +209,10 @@ func (r *Replica) send(m *pb.Message) {
 		r.lease.never = r.term // its receiver is elected at once, however late it comes
 		r.void()
 	}
-	if m.GetType() == pb.MsgHeartbeat && len(m.Context) > 0 && r.spared(m) {
-		return
+	if m.GetType() == pb.MsgHeartbeat && len(m.Context) > 0 {
+		if r.timing.leaves(m); r.spared(m) {
+			return
+		}
 	}
 	if m.GetType() == pb.MsgApp && r.cfg.CommitDelay > 0 {
 		if i := m.GetIndex(); len(m.Entries) == 0 && (i == r.tail() || i == r.end) {
@@ -305,9 +310,13 @@ func (r *Replica) apply(e *pb.Entry) (ok bool) {
 // command applies one command of an entry. It returns nil if the replica has ended.
 func (r *Replica) command(index uint64, data []byte) *kv.Answer {
 	a := r.store.Apply(index, data)
-	if a.Status == kv.Malformed || a.Status == kv.TooLarge {
+	switch {
+	case a.Status == kv.Malformed || a.Status == kv.TooLarge:
 		r.fail(kv.NewEntryError(index, data))
 		return nil
+	case kv.Op(data[0]) == kv.Timing:
+		c, _ := kv.ParseCommand(data)
+		r.arrive(agreed{index, time.Duration(c.Seq), time.Duration(c.Session)})
 	}
 	return a
 }
@@ -352,7 +361,7 @@ func (r *Replica) changeOne(data []byte) {
 // one. One round is under way at a time, and the next one serves all that came meanwhile: many
 // clients share it. A round that takes longer than a tick has lost messages and is not waited for.
 func (r *Replica) ask() {
-	if len(r.reads) == 0 || r.state != raft.StateLeader && !r.follows() {
+	if len(r.reads) == 0 || !r.follows() && !r.knows() {
 		return
 	}
 	if r.leased() && !r.readNow() {
@@ -368,11 +377,17 @@ func (r *Replica) ask() {
 	r.readers.left(len(r.reads))
 	r.lastRead++
 	r.served.Rounds++
+	r.canvass()
 	r.asked.push(batch{ctx: r.lastRead, at: r.now, reads: r.reads})
 	r.reads = nil
 	ctx := binary.LittleEndian.AppendUint64(make([]byte, 0, readCtx), r.cfg.Incarnation)
 	r.rn.ReadIndex(binary.LittleEndian.AppendUint64(ctx, r.lastRead))
 }
+
+// knows reports whether this replica leads, and knows what was committed before: it has applied an
+// entry of its term. Raft waits for that, too, but for a single voter, which answers at once with
+// the commit index that its disk had.
+func (r *Replica) knows() bool { return r.state == raft.StateLeader && r.applied >= r.ledFrom }
 
 // readCtx is the size of a round's name: the incarnation and a number.
 const readCtx = 16

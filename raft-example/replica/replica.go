@@ -49,8 +49,9 @@ type Config struct {
 	// no other replica advances by Tick * (ElectionTicks-1), the longest that Lease may be. So 2/3
 	// of it allows for clocks of which one is half as fast again as the other. A clock must not go
 	// back. Neither their settings matter nor a process that stops for a while. All replicas of
-	// a cluster must have a Lease, or none: one that starts again votes for nobody for
-	// ElectionTicks. If the assumption is broken reads may be stale; writes never are.
+	// a cluster must have the same Tick and Lease, until Retime has given them others. One that starts
+	// again votes for nobody for ElectionTicks. If the assumption is broken reads may be stale; writes
+	// never are.
 	Lease time.Duration
 	// Incarnation is a number that no earlier start of this replica had, such as a random one.
 	// Answers to reads of an earlier one are known by it.
@@ -189,6 +190,7 @@ type Replica struct {
 	parted   map[uint64]uint64 // members that have left under this leader, and with which entry
 	retiring bool
 	rest     rest
+	timing   timing
 }
 
 // proposal is a request that waits for its entry. One that is whole is answered when the joint
@@ -232,6 +234,7 @@ func New(cfg Config, host Host, from Start, now monotime.Time) (*Replica, error)
 		expect: make([]kv.Key, 0, 16), offers: &offers{}}
 	r.writers.most, r.readers.most = cfg.GatherFor, cfg.GatherFor
 	r.log = &storage{replica: r}
+	r.timing.now = agreed{0, cfg.Tick, cfg.Lease}
 	r.early = early{given: &offers{}, acks: map[uint64]uint64{}, look: r.visit}
 	if err := r.load(from); err != nil {
 		return nil, err
@@ -246,7 +249,7 @@ func New(cfg Config, host Host, from Start, now monotime.Time) (*Replica, error)
 		ReadOnlyOption: raft.ReadOnlySafe, DisableProposalForwarding: true, StepDownOnRemoval: true,
 		Logger: quiet{}, AsyncStorageWrites: r.durable,
 	})
-	if cfg.Lease > 0 && from.Hard != nil {
+	if r.timing.leases() && from.Hard != nil {
 		r.lease.silent = cfg.ElectionTicks
 	}
 	return r, err

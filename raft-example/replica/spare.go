@@ -54,6 +54,7 @@ func (r *Replica) hears(m *pb.Message) {
 	if m.GetType() == pb.MsgHeartbeatResp && len(m.Context) > 0 &&
 		slices.Contains(r.log.conf.GetVoters(), m.GetFrom()) {
 		r.spare.answered(m.GetFrom(), m.Context)
+		r.returns(m)
 	}
 }
 

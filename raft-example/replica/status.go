@@ -24,6 +24,7 @@ type Status struct {
 	LastTerm uint64            `json:"last_term"` // of the last entry
 	Applied  uint64            `json:"applied"`
 	Version  uint8             `json:"version"` // the cluster's, see kv.Format
+	Timing   Timing            `json:"timing"`
 	Keys     int               `json:"keys"`
 	Sessions int               `json:"sessions"`
 	Elected  uint64            `json:"elected"` // elections that it won
@@ -52,7 +53,7 @@ func (r *Replica) Status() Status {
 	lastTerm, _ := r.log.Term(r.lastIndex())
 	s := Status{ID: r.cfg.ID, Leader: r.leader, State: r.state.String(), Term: r.term, First: first,
 		Last: r.lastIndex(), LastTerm: lastTerm, Applied: r.applied, Version: r.store.Version(),
-		Keys:     r.store.Len(),
+		Timing: r.Timing(), Keys: r.store.Len(),
 		Sessions: r.store.Sessions(), Elected: r.elected, Durable: r.durable,
 		Members: maps.Clone(r.members), Learners: r.log.conf.GetLearners(), Reads: r.served,
 		Voters: r.log.conf.GetVoters(), Outgoing: r.log.conf.GetVotersOutgoing()}
@@ -300,5 +301,14 @@ func (r *Replica) Elsewhere() kv.Answer { return r.elsewhere() }
 // Saving reports whether a save is under way, which some answers to messages wait for.
 func (r *Replica) Saving() bool { return r.saving }
 
-// TickTime is the unit of Raft's time.
+// TickTime is the unit of Raft's time now: the longest that the log says while it changes.
 func (r *Replica) TickTime() time.Duration { return r.cfg.Tick }
+
+// ElectionTimeout is that of now, see Config.
+func (r *Replica) ElectionTimeout() time.Duration { return r.cfg.ElectionTimeout() }
+
+// TickFor is that of now, see Config.
+func (r *Replica) TickFor(sync time.Duration) time.Duration { return r.cfg.TickFor(sync) }
+
+// Leases reports whether reads may be under a lease: then each event is to be told the time.
+func (r *Replica) Leases() bool { return r.cfg.Lease > 0 }

@@ -31,6 +31,7 @@ type storage struct {
 type loading struct {
 	m       *pb.Message
 	members map[uint64]string
+	timing  agreed
 	loader  *kv.Loader
 	store   *kv.Store // once all is read
 }
@@ -94,6 +95,7 @@ func (r *Replica) load(s Start) error {
 			Commit: new(r.applied)})
 	}
 	r.change.note(s.Entries)
+	r.foresee(s.Entries, false)
 	return r.log.Append(s.Entries)
 }
 
@@ -109,17 +111,20 @@ func (r *Replica) restore(k *loading) error {
 	r.log.preparing, r.log.prepared = nil, nil
 	r.change.at, r.change.term = r.applied, s.GetMetadata().GetTerm()
 	r.change.format = max(r.change.format, r.store.Version())
+	if k.timing.at > 0 {
+		r.arrive(k.timing)
+	}
 	return nil
 }
 
 // load begins to read a snapshot. The error is kv.ErrSnapshot.
 func load(m *pb.Message) (*loading, error) {
-	members, rest, ok := parseMembers(m.GetSnapshot().GetData())
+	members, timing, rest, ok := parseHead(m.GetSnapshot().GetData())
 	if !ok {
 		return nil, fmt.Errorf("%w: its members", kv.ErrSnapshot)
 	}
 	loader, err := kv.NewLoader(rest)
-	return &loading{m: m, members: members, loader: loader}, err
+	return &loading{m: m, members: members, timing: timing, loader: loader}, err
 }
 
 // stepSnapshot reads a snapshot of the leader piece by piece, in Background, and only then
@@ -205,8 +210,8 @@ func (s *storage) make(keep bool) {
 	if err != nil {
 		return // nothing is applied yet
 	}
-	s.making = &making{saver: r.store.Save(appendMembers(nil, r.members)), keep: keep,
-		meta: &pb.SnapshotMetadata{ConfState: s.conf, Index: new(r.applied), Term: new(term)}}
+	s.making = &making{saver: r.store.Save(appendHead(nil, r.members, r.timing.now)),
+		keep: keep, meta: &pb.SnapshotMetadata{ConfState: s.conf, Index: new(r.applied), Term: new(term)}}
 }
 
 // SnapshotFrom returns a snapshot of the state as of this index or a later one. It is nil while

@@ -68,6 +68,8 @@ type server struct {
 	n       *node.Node
 	disk    *disk
 	skew    time.Duration // of its clock
+	tick    time.Duration // by its flags, as lease
+	lease   time.Duration
 	down    bool
 	gone    bool // removed for good
 	paused  bool
@@ -100,7 +102,8 @@ func (c *cluster) machine() *server {
 	i := c.nextSim
 	c.nextSim++
 	s := &server{c: c, id: uint64(i), machine: i, log: c.r.Uint64() | 1,
-		addr: fmt.Sprintf("[fd00::%x]:%d", i, sim.FirstPort), down: true}
+		addr: fmt.Sprintf("[fd00::%x]:%d", i, sim.FirstPort), down: true,
+		tick: c.tick, lease: c.lease}
 	c.servers = append(c.servers, s)
 	return s
 }
@@ -129,8 +132,8 @@ func (s *server) start() {
 	if got := ep.LocalAddr().String(); got != s.addr {
 		c.t.Fatalf("machine %d has the address %s", s.machine, got)
 	}
-	cfg := node.Config{Config: replica.Config{Cluster: testCluster, ID: s.id, Tick: c.tick,
-		KeepEntries: c.keep, SnapshotEvery: c.every, Lease: c.lease, Incarnation: c.r.Uint64() | 1},
+	cfg := node.Config{Config: replica.Config{Cluster: testCluster, ID: s.id, Tick: s.tick,
+		KeepEntries: c.keep, SnapshotEvery: c.every, Lease: s.lease, Incarnation: c.r.Uint64() | 1},
 		Log: s.log, Gather: c.gather, Start: s.boot, Silent: s.old,
 		Clock: func() sim.Time { return c.net.Now().Add(s.skew) }}
 	if c.durable {

@@ -94,9 +94,9 @@ func runSplit(
 	return s
 }
 
-func (s *split) between(a, b int) {
-	_ = s.net.Cut([]int{a}, []int{b})
-	_ = s.net.Cut([]int{b}, []int{a})
+func (c *cluster) between(a, b int) {
+	_ = c.net.Cut([]int{a}, []int{b})
+	_ = c.net.Cut([]int{b}, []int{a})
 }
 
 // apart cuts a server off from others.

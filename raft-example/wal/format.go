@@ -24,7 +24,7 @@ var ErrInUse = errors.New("wal: the folder is in use")
 // Format is the newest format of a folder that this package reads and writes; it reads all from 0
 // on. Format 0 is that of commit 4085675. It is that of the entries in the folder, at least: the
 // files of all formats have the same form. A file's header has the number plus one as its version.
-const Format = 1
+const Format = 2
 
 // FormatError is an ErrVersion of a file that a newer program has written.
 type FormatError struct {
