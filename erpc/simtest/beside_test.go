@@ -153,12 +153,16 @@ func TestBeside(t *testing.T) {
 		}
 		return
 	}
-	for _, b := range besideRows {
+	rows := besideRows
+	if testing.Short() {
+		rows = rows[len(rows)-1:]
+	}
+	for _, b := range rows {
 		t.Run(b.name(), b.row(0.3, 2))
 	}
-	b := besideRows[0]
+	b := rows[len(rows)-1]
 	b.alg = erpc.CCTimely
-	t.Run(b.name(), b.row(0, 0.2)) // the paper's control yields
+	t.Run(b.name(), b.row(0, 0.29)) // the paper's control yields
 }
 
 // besideRows are some rows of the table.
