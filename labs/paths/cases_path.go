@@ -232,8 +232,8 @@ func shaped(mbit float64, queue int, ratio float64, clients int, flags ...string
 	}
 }
 
-// beside is a link that so many clients share with as many flows of TCP cubic. They get no more than
-// twice as much; how much they get at least is not held.
+// beside is a link that so many clients share with as many flows of TCP cubic. They get no more
+// than twice as much; how much they get at least is not held.
 func beside(mbit float64, queue, clients int, flags ...string) func(t *trial) {
 	return func(t *trial) {
 		t.must(t.shape(mbit, queue))
