@@ -103,6 +103,7 @@ help-dev:
 	@echo 'make test-rdma   InfiniBand and RoCE: real verbs in a guest kernel (Debian; installs QEMU with apt)'
 	@echo 'make raft-chaos       replicas that are killed, stopped, cut off and replaced for CHAOSTIME ($(CHAOSTIME))'
 	@echo 'make raft-upgrade     replicas that go from an older program to this one and back, under load, for UPGRADETIME'
+	@echo 'make raft-big         memory and pauses of members with BIGBYTES ($(BIGBYTES)) of keys and values'
 	@echo 'make hraft-suite      hashicorp/raft has its own tests run over memory, TCP and hraft'
 	@echo 'make index-oracle     10 M random operations on the index beside a model, 20 000 seeded schedules'
 	@echo 'make kv-limit         items of random sizes for LIMITTIME ($(LIMITTIME)): caches and stores keep their limits'
@@ -131,6 +132,8 @@ help-dev:
 #   CHAOSTIME  how long make raft-chaos makes trouble
 #   CHAOSSEED  the seed of its choices; a new one without it
 #   UPGRADETIME  how long make raft-upgrade goes up and down
+#   BIGBYTES   the size of the store of make raft-big
+#   BIGMEMBERS its members, each of which takes three times that in memory and on disk
 #   KINDS      the transports of make hraft-suite, of inmem, tcp and hraft; all without it
 #   SUITEFLAGS its flags, such as -test.run=HasExistingState -test.count=100
 #   LIMITTIME  how long make kv-limit runs
@@ -158,6 +161,8 @@ SOAK      ?= 1h
 HOSTILESEED ?= 0
 CHAOSTIME ?= 10m
 UPGRADETIME ?= 10s
+BIGBYTES ?= 1073741824
+BIGMEMBERS ?= 4
 CHAOSSEED ?= 0
 SEEDTIME  ?= 10m
 FROM      ?= $(shell date +%Y%m%d%H)0000
@@ -197,7 +202,7 @@ OWNLABS = ./benchrows ./cmd/... ./raft/lab ./raft/simlab
 each = scripts/modules $(JOBS) out/$(1) "$(MODULES)" '$(2)'
 
 .PHONY: race seeds hostile failures failures-pairs soak soak-tls fuzz fmt vet house cross staticcheck test-rdma
-.PHONY: raft-chaos raft-upgrade hraft-suite index-oracle kv-limit
+.PHONY: raft-chaos raft-upgrade raft-big hraft-suite grpc-suite index-oracle kv-limit
 
 test: check-go
 	@status=0; \
@@ -323,8 +328,16 @@ raft-upgrade: check-go
 	cd raft-example && $(GO) test $(GOTEST) ./raft-kv -count=1 -v -timeout 0 -run '^TestUpgrade$$' \
 		-upgrade.for $(UPGRADETIME)
 
+raft-big: check-go
+	cd raft-example && $(GO) test $(GOTEST) ./raft-kv -count=1 -v -timeout 0 -run '^TestBig$$' \
+		-big.bytes $(BIGBYTES) -big.members $(BIGMEMBERS)
+
 hraft-suite: check-go
 	GO="$(GO)" KINDS="$(KINDS)" scripts/hraft-suite/run $(SUITEFLAGS)
+
+# grpc-go's own tests over grpcerpc. SUITEFLAGS='-run REGEXP', '-net shm', '-listed skip', '-diff'.
+grpc-suite: check-go
+	$(GO) run ./scripts/grpc-suite -go "$(GO)" $(SUITEFLAGS)
 
 # What make test has in short: random operations beside a model, and seeded schedules.
 index-oracle: check-go

@@ -35,10 +35,12 @@ type goCall struct {
 	// Of a Pool's call: another server may have room.
 	elsewhere bool
 	ahead     bool // of StartInLoop: it goes ahead of calls that wait
-	ended     chan struct{}
-	finish    Continuation        // k.onDone, bound once
-	done      func([]byte, error) // of Start; nil for a Call
-	told      atomic.Bool         // done has been called, or never will be
+	// True when the call has ended; false before, if it lasts and its context counts from now on.
+	ended   chan bool
+	patient bool                // the caller waits for ended alone at first
+	finish  Continuation        // k.onDone, bound once
+	done    func([]byte, error) // of Start; nil for a Call
+	told    atomic.Bool         // done has been called, or never will be
 
 	// In the loop only.
 	id         RequestID
@@ -47,13 +49,16 @@ type goCall struct {
 	session    *clientSession // of the session that it is in
 	line       *callQueue     // that it waits in, or nil
 	prev, next *goCall        // in that
-	refusal    error          // why the server of a Pool refused it last
+	began      monotime.Time
+	freshAt    **goCall // what points to it in freshCalls; nil if it is not there
+	fresher    *goCall  // the next one there
+	refusal    error    // why the server of a Pool refused it last
 	started    bool
 	over       bool
 }
 
 var calls = sync.Pool{New: func() any {
-	k := &goCall{ended: make(chan struct{}, 1)}
+	k := &goCall{ended: make(chan bool, 2)}
 	k.finish = k.onDone
 	return k
 }}
@@ -64,6 +69,9 @@ var calls = sync.Pool{New: func() any {
 // learns ctx's deadline and its end. Other errors: see ErrNotRun and its neighbours; the
 // server's are *Error. The server may or may not have run the request, unless the error matches
 // ErrNotRun. If there is no session or no free slot the call waits for one, see Client.
+//
+// The loop notices the end of ctx up to 3 ms late. A callback that blocks the loop (OnSession, done
+// of StartInLoop) delays it by as long.
 //
 // Until Call returns the library reads request, which must not change: one of 4 KiB and more is
 // sent from where it lies.
@@ -125,13 +133,12 @@ func (c *Client) newCall(ctx context.Context, reqType uint8) (*goCall, error) {
 // run gives the call to the loop and waits for its end. The result is in k unless run returns an
 // error. Reusable says that the loop does not meet k again.
 func (k *goCall) run(ctx context.Context) (reusable bool, err error) {
-	c := k.client
+	c, gone := k.client, ctx.Done()
+	k.patient = gone != nil && k.waitsForEnd()
 	if !c.rpc.post(command{c: k}) {
 		return false, unsent(ErrClosed)
 	}
-	gone := ctx.Done()
-	if gone == nil {
-		<-k.ended // a select takes longer
+	if (gone == nil || k.patient) && <-k.ended {
 		return true, nil
 	}
 	select {
@@ -238,6 +245,9 @@ func (k *goCall) begin(r *Rpc) {
 	if m := c.member; m != nil && m.state != ServerReady && (k.done == nil || m.silent == 0) {
 		k.deliver(m.away())
 		return
+	}
+	if k.began = r.engine.Now(); k.patient {
+		r.fresh.add(k)
 	}
 	most := r.cfg.MaxQueue
 	if k.ahead {
@@ -353,14 +363,16 @@ func (k *goCall) deliver(err error) {
 	}
 	k.err = err
 	k.over = true
-	k.client.rpc.engine.Handed++
+	r := k.client.rpc
+	r.engine.Handed++
+	k.stopWaiting(r)
 	if k.done != nil {
 		if !k.told.Swap(true) {
 			k.done(k.resp, err)
 		}
 		return
 	}
-	k.ended <- struct{}{}
+	r.handout.ended = append(r.handout.ended, k)
 }
 
 // contextError gives a context's end the library's name; it matches both.
@@ -407,6 +419,7 @@ type Client struct {
 	text   string        // the server's address as Dial was given it
 	done   chan struct{} // the Client has ended
 	closed atomic.Bool
+	lasts  [256]atomic.Bool // calls of these types did last; see freshCalls
 
 	// In the loop only.
 	sessionSet

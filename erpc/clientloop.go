@@ -69,6 +69,7 @@ func newLoop(own *claim, cfg Config) (*Loop, error) {
 		return nil, errors.Join(err, l.nexus.Close())
 	}
 	l.rpc.snapshots.waiting = l.waiting
+	l.rpc.handout.begin()
 	go l.run()
 	return l, nil
 }
@@ -132,6 +133,7 @@ func (l *Loop) run() {
 	defer close(l.done)
 	l.rpc.takeOver()
 	defer l.rpc.unbind(0)
+	defer l.release()
 	for !l.closed.Load() {
 		work, err := l.rpc.RunOnce()
 		if err == nil {
@@ -153,8 +155,17 @@ func (l *Loop) run() {
 	}
 	l.copies.end()
 	l.err = errors.Join(l.err, l.rpc.Close(), l.nexus.Close())
+	l.rpc.handout.wake(false)
 	for _, c := range l.clients {
 		close(c.done)
+	}
+}
+
+// release lets go who waits for the loop alone, also if a callback has ended its goroutine.
+func (l *Loop) release() {
+	l.rpc.handout.end()
+	for !l.rpc.fresh.empty() {
+		l.rpc.fresh.epoch()
 	}
 }
 

@@ -229,15 +229,14 @@ func (r *Rpc) letRun() {
 	if len(r.jobs.batch) > 0 {
 		r.handOverJobs()
 	}
-	if !r.cfg.LockThread {
-		runtime.Gosched()
-	}
+	r.handOut()
 }
 
 // tick does what is due once per epoch.
 func (r *Rpc) tick() {
 	r.begun.Store(int64(r.engine.Now()))
 	r.expire()
+	r.engine.Handed += r.fresh.epoch()
 	r.checkIdle()
 	r.ring()
 	r.engine.Tick()
@@ -307,7 +306,7 @@ func (r *Rpc) wakeAt() monotime.Time {
 		return e.Now()
 	}
 	wake := min(e.WakeAt(), r.nextCall())
-	if r.calls.deadlines > 0 || r.idleWatch.fn != nil {
+	if r.calls.deadlines > 0 || !r.fresh.empty() || r.idleWatch.fn != nil {
 		wake = min(wake, e.NextScan())
 	}
 	if r.alarm.fn != nil {
@@ -569,7 +568,7 @@ func (r *Rpc) NextWake() Time {
 func (r *Rpc) pause(work int, limit time.Duration) error {
 	now := r.engine.Now()
 	r.polling = true
-	if work > 0 || r.after.ran {
+	if work > 0 || r.after.ran || r.engine.Handed > 0 {
 		r.after.ran = false
 		if r.idle.Idling() {
 			r.idle.Work(now)

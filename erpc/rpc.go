@@ -49,6 +49,8 @@ type Rpc struct {
 	source   func() monotime.Time // of clock
 	shift    atomic.Int64         // what it has gone back by, in ns
 	rx       []transport.RxPacket
+	handout  handout
+	fresh    freshCalls
 	txBatch  int              // packets to send in the middle of a pass; see transport.Caps
 	txCostly bool             // only if the pass before found nothing
 	found    int              // packets that it found

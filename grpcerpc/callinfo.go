@@ -51,7 +51,7 @@ func (cc *ClientConn) callInfoOf(method string, opts []grpc.CallOption) (*callIn
 	c := &callInfo{method: method, failFast: true, maxRecv: defaultMaxRecv, maxSend: defaultMaxSend,
 		retryBuffer: defaultRetryBuffer, stats: cc.opts.stats}
 	if !strings.HasPrefix(method, "/") || strings.LastIndexByte(method, '/') == 0 {
-		return nil, status.Errorf(codes.Internal, "malformed method name: %q", method)
+		return nil, status.Errorf(codes.Unimplemented, "malformed method name: %q", method)
 	}
 	m := cc.config.Load().of(method)
 	if m.waitForReady != nil {

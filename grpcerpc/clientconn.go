@@ -254,6 +254,11 @@ func (cc *ClientConn) Connect() {
 // begin makes the resolver, once.
 func (cc *ClientConn) begin() {
 	cc.begun.Do(func() {
+		cc.mu.Lock()
+		if cc.state == connectivity.Idle {
+			cc.setState(connectivity.Connecting) // so it is while the resolver says nothing
+		}
+		cc.mu.Unlock()
 		r, err := cc.builder.Build(cc.parsed, resolverConn{cc: cc}, resolver.BuildOptions{
 			DisableServiceConfig: cc.opts.noService, Authority: cc.authority,
 			DialCreds: cc.credsOverTCP(), MetricsRecorder: noMetrics,

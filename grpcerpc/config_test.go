@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"sync/atomic"
 	"testing"
+	"time"
 
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
@@ -214,6 +215,9 @@ func TestServiceConfigTexts(t *testing.T) {
 		`{"methodConfig": [{"name": [{}], "timeout": "1e3s"}]}`,
 		`{"methodConfig": [{"name": [{}], "timeout": "1.000000001s"}]}`,
 		`{"methodConfig": [{"name": [{}], "timeout": "0.0000000001s"}]}`,
+		`{"methodConfig": [{"name": [{}], "timeout": ".01s"}]}`,
+		`{"methodConfig": [{"name": [{}], "timeout": "1.s"}]}`,
+		`{"methodConfig": [{"name": [{}], "timeout": ".s"}]}`,
 		`{"methodConfig": [{"name": [{}], "timeout": "1m"}]}`,
 		`{"methodConfig": [{"name": [{}], "timeout": 1}]}`,
 		`{"methodConfig": [{"name": [{}], "maxRequestMessageBytes": -1}]}`,
@@ -243,6 +247,27 @@ func TestServiceConfigTexts(t *testing.T) {
 		}
 		if want == nil {
 			_ = theirs.Close()
+		}
+	}
+}
+
+// TestGetMethodConfig: a ClientConn says what its service config has for a method.
+func TestGetMethodConfig(t *testing.T) {
+	cc := connect(t, "x:1", grpcerpc.WithDefaultServiceConfig(`{"methodConfig": [
+		{"name": [{"service": "s", "method": "m"}], "waitForReady": true, "timeout": "2s",
+			"maxRequestMessageBytes": 3, "maxResponseMessageBytes": 4},
+		{"name": [{"service": "s"}], "timeout": "5s"}]}`))
+	m := cc.GetMethodConfig("/s/m")
+	if m.WaitForReady == nil || !*m.WaitForReady || m.Timeout == nil || *m.Timeout != 2*time.Second ||
+		m.MaxReqSize == nil || *m.MaxReqSize != 3 || m.MaxRespSize == nil || *m.MaxRespSize != 4 {
+		t.Errorf("of the method: %+v", m)
+	}
+	if m = cc.GetMethodConfig("/s/other"); m.Timeout == nil || *m.Timeout != 5*time.Second {
+		t.Errorf("of the service: %+v", m)
+	}
+	for _, name := range []string{"/t/m", "none"} {
+		if m = cc.GetMethodConfig(name); m.Timeout != nil || m.WaitForReady != nil {
+			t.Errorf("%s: %+v", name, m)
 		}
 	}
 }

@@ -83,7 +83,7 @@ func (st *serverStream) SendMsg(m any) error {
 	memory := getBuffer()
 	data, err := st.coding.encode((*memory)[:0], m, st.conn.server.opts.maxSend)
 	if *memory = data; err != nil {
-		return err
+		return st.spoil(err)
 	}
 	size := len(data)
 	ok, first, full, err := st.put(memory)
@@ -122,8 +122,8 @@ func (st *serverStream) put(memory *[]byte) (ok, first, full bool, err error) {
 func (st *serverStream) RecvMsg(m any) error {
 	msg, err := st.receive()
 	if errors.Is(err, io.EOF) && !st.received && st.method.takesOne() {
-		return status.Error(codes.Internal,
-			"cardinality violation: received no request message from non-client-streaming RPC")
+		return st.spoil(status.Error(codes.Internal,
+			"cardinality violation: received no request message from non-client-streaming RPC"))
 	}
 	if err != nil {
 		return err
@@ -132,9 +132,24 @@ func (st *serverStream) RecvMsg(m any) error {
 	size := len(msg.data)
 	err = st.coding.decode(msg.data, msg.compressed, st.conn.server.opts.maxRecv, m)
 	msg.free()
-	if err == nil {
-		st.watch.inPayload(m, size)
+	if err != nil {
+		return st.spoil(err)
 	}
+	st.watch.inPayload(m, size)
+	return nil
+}
+
+// spoil ends the stream for its client with an error of SendMsg or RecvMsg, whatever the handler
+// returns, as grpc-go does.
+func (st *serverStream) spoil(err error) error {
+	st.mu.Lock()
+	st.end(err)
+	if st.err == nil {
+		st.err = err
+	}
+	st.mu.Unlock()
+	st.cancel()
+	st.say()
 	return err
 }
 

@@ -303,7 +303,11 @@ func (k *unaryCall) runStream(
 	} else {
 		err = handler(impl, o)
 	}
-	if err == nil && !o.answered {
+	switch {
+	case err == nil && o.second:
+		err = status.Error(codes.Internal, "cardinality violation: expected <EOF> for "+
+			"non server-streaming RPCs, but received another message")
+	case err == nil && !o.answered:
 		err = status.Error(codes.Internal, "grpcerpc: the handler sent no message")
 	}
 	return o.reply, err
@@ -313,6 +317,7 @@ func (k *unaryCall) runStream(
 type oneShot struct {
 	*unaryCall
 	read, answered bool
+	second         bool // the handler has sent another message, which its client learns
 	reply          any
 }
 
@@ -330,7 +335,8 @@ func (o *oneShot) RecvMsg(m any) error {
 
 func (o *oneShot) SendMsg(m any) error {
 	if o.answered {
-		return status.Error(codes.Internal, "grpcerpc: a second message for a unary call")
+		o.second = true
+		return nil
 	}
 	data, err := appendMessage(nil, o.codec, m)
 	o.answered, o.reply = true, raw(data)

@@ -8,6 +8,7 @@ import (
 	"strings"
 	"time"
 
+	"google.golang.org/grpc"
 	"google.golang.org/grpc/balancer"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/serviceconfig"
@@ -42,6 +43,17 @@ type retryPolicy struct {
 	most       time.Duration
 	multiplier float64
 	codes      map[codes.Code]bool
+}
+
+// GetMethodConfig returns what the service config that holds says of a method, "/service/method".
+// Its RetryPolicy is nil in any case, of a type that grpc keeps to itself.
+//
+//lint:ignore SA1019 as grpc's
+func (cc *ClientConn) GetMethodConfig(method string) grpc.MethodConfig {
+	m := cc.config.Load().of(method)
+	//lint:ignore SA1019 as grpc's
+	return grpc.MethodConfig{WaitForReady: m.waitForReady, Timeout: m.timeout,
+		MaxReqSize: m.maxRequest, MaxRespSize: m.maxResponse}
 }
 
 // of returns the config of a method, never nil.
@@ -226,8 +238,9 @@ func (j *jsonRetry) parse() (p *retryPolicy, err error) {
 	return p, nil
 }
 
-// jsonDuration is a duration as JSON has it for protobuf: seconds with an "s".
-var jsonDuration = regexp.MustCompile(`^-?\d+(\.\d{1,9})?s$`)
+// jsonDuration is a duration as JSON has it for protobuf: seconds with an "s". As in grpc-go digits
+// may be missing on one side of the dot.
+var jsonDuration = regexp.MustCompile(`^-?(\d+(\.\d{0,9})?|\.\d{1,9})s$`)
 
 // parseDuration reads such a duration. One that is too long for a time.Duration is the longest.
 func parseDuration(text string) (time.Duration, error) {

@@ -3,6 +3,7 @@ package grpcerpc
 import (
 	"context"
 	"errors"
+	"unicode/utf8"
 
 	spb "google.golang.org/genproto/googleapis/rpc/status"
 	"google.golang.org/grpc/codes"
@@ -24,6 +25,9 @@ func toFrame(st *status.Status) (f frame.Status) {
 		return f
 	}
 	f.Code, f.Text = uint64(st.Code()), st.Message()
+	if !utf8.ValidString(f.Text) {
+		f.Text = string([]rune(f.Text)) // a replacement for each byte that is wrong
+	}
 	if p := st.Proto(); len(p.GetDetails()) > 0 {
 		f.Details, _ = proto.Marshal(p) // a status of invalid text travels without details
 	}

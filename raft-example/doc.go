@@ -151,39 +151,33 @@
 //
 // # Snapshots and compaction
 //
-// The log keeps Config.KeepEntries applied entries in memory. A follower that needs an older
-// one gets a snapshot, in chunks, each one RPC. The store is 1024 shards; a snapshot is
-// written shard after shard between passes of the loop, and a shard that is about to change
-// first of all, so that no pass takes long. A snapshot that comes in is read in pieces, too,
-// before raft hears of it. On disk, a snapshot and a new log that begins behind it take the
-// place of the old ones every Config.SnapshotEvery entries. The snapshot is written beside the
-// old one while the log goes on; only the change-over is in order with what is saved.
+// The log keeps Config.KeepEntries applied entries in memory. A follower that needs an older one
+// gets a snapshot. The log is kept from there on until it follows, within bounds: else it would
+// need another snapshot by then, again and again. On disk, a snapshot and a new log that begins
+// behind it take the place of the old ones every Config.SnapshotEvery entries. The snapshot is
+// written beside the old one while the log goes on; only the change-over is in order with what is
+// saved.
 //
-// # Snapshots in parts: the design, not built yet
+// Nobody holds a snapshot as a whole:
 //
-// Today a snapshot is bytes as a whole: a pb.Snapshot's data in replica, in the pieces of TypeSnap
-// and in wal. That takes up to nine times the keys' own memory, and ends at 2 GiB. What is to be:
+//	kv       A store counts the bytes of its keys and values, so that a snapshot's size is known when
+//	         it begins. A Saver gives out the next bytes when asked, a shard at a time. An item of a
+//	         shard that is not out is noted before its first change, as it was: that is all that
+//	         writes cost meanwhile, and no more than there were keys, and are. A Loader takes bytes
+//	         as they come, and gives a Store at the end
+//	wal      A file has the length in front and the checksum behind, so it is written and read in
+//	         passing. It has the bytes of commit 4085675. A start reads it twice: no state is taken
+//	         of a file that is not whole
+//	replica  Raft sees metadata alone. Without a disk a follower gets the state as of the moment that
+//	         raft asks, one follower at a time; with one, the file, which all may read
+//	node     A snapshot is sent in pieces, each one RPC, read from the file a chunk ahead by a
+//	         goroutine. The receiver reads pieces as they come, in order, and with a disk answers
+//	         each when it is written, so that its disk sets the pace. Raft hears of a snapshot when
+//	         all is read and durable. There is one receipt at a time; a new one takes the place of
+//	         one whose sender goes on no more
 //
-//	kv       Store counts the bytes of its keys and values, so a snapshot's size is known when it
-//	         begins. Saver gives out the next bytes when asked, and holds no others. An item of a
-//	         shard that is not out yet is noted before its first change, with the value that it had
-//	         or that it was not there, in a map of the shard; the shard goes out as its items, with
-//	         those of the map instead, and the map is dropped. Copying whole shards before a change,
-//	         as now, is no way: writes to random keys copy all of them within milliseconds. Memory:
-//	         what changes meanwhile. Loader takes bytes as they come, and gives a Store at the end
-//	wal      Prepare takes a size and a reader. The file is of today's form: the length stands in
-//	         front, the checksum behind, so both are written in passing; a folder of format 0 stays
-//	         one. Open gives a reader that checks in passing, and Start has that instead of bytes
-//	replica  Host gets the snapshot as its metadata and a source: Size, and Next(buf), to be called
-//	         between passes. Raft has seen the metadata alone since light()
-//	node     TypeSnap is as it is: all its fields are known in front, so members of commit 4085675
-//	         send and take it; they refuse more than 2 GiB, which status tells. With a disk pieces
-//	         come from the snapshot file, read by a goroutine a few ahead, and go to prepared on the
-//	         other side while Loader reads them; without one from a Saver. A store has one Saver: a
-//	         second follower waits, as one does now whose transfer is refused
-//
-// A receiver has its old store until the new one is read. Only one that joins, or that frees the
-// old one first and serves nothing meanwhile, stays within 1.3 times of its memory; followers serve
-// reads, so a flag decides. Backups read the same source. The order: Loader, Saver, wal, node, each
-// with today's bytes as its test; the bar of 1 GiB last.
+// A receiver has its old store until the new one is read, so one that lags behind takes up to twice
+// the memory, and one that joins takes it once. Members of commit 4085675 take at most 2 GiB, and
+// refuse a larger snapshot; so may a folder of format 0 that is larger not be read by them.
+// raft-kv's TestBig measures memory and pauses from outside: make raft-big has a gibibyte.
 package raftexample

@@ -150,7 +150,7 @@ type Client struct {
 	doubt      doubt
 	full       uint32 // Params.PerPacket as agreed; a cut makes that smaller
 	window     uint16 // packets that may be in flight: so many of the credits are in use
-	first      uint16 // ... at first, and at least
+	first      uint16 // ... at first, and at least; 0: all credits, always
 	backoff    backoff
 	path       *pathEstimate // nil until credits were missing
 }

@@ -14,10 +14,11 @@ import (
 // believes that the path does not carry that size.
 const triesPerMTU = 4
 
-// fastTries is how many first Connects go out one ConnectRetry after the other. A server under a
-// flood of forged ones answers a random part of all, so an honest client is helped by asking often.
-// A dialer without an answer by then has most likely dialled a server that is down.
-const fastTries = 100
+// fastTries is how many first Connects go out one ConnectRetry after the other. After that the time
+// grows by a slowShare with each: a server under a flood of forged ones answers a random part of
+// all, so an honest client is helped by asking often, but many that dial at once, and dial again,
+// must not fill a slow link by that.
+const fastTries, slowShare = 20, 16
 
 // mtuLadder holds the packet sizes that a dialer tries below the offered one: what
 // is left of common IP MTUs (1500, 1280) after IPv6 and UDP headers, and the least.
@@ -52,6 +53,7 @@ type Dialer struct {
 	maxMTU   uint32 // the largest that was offered
 	start    monotime.Time
 	answered monotime.Time // when the first answer came; 0 before
+	provedAt monotime.Time // when packets that prove the path's MTU began to leave
 	deadline monotime.Time
 	nextAt   monotime.Time
 	retry    time.Duration
@@ -166,8 +168,11 @@ func (d *Dialer) plan(now monotime.Time) {
 		wait += time.Duration(float64(wait) * (float64(d.dice>>40)/(1<<25) - 0.25))
 	}
 	d.nextAt = now.Add(wait)
-	if d.Proved() || d.tries >= fastTries {
+	switch {
+	case d.Proved():
 		d.retry = min(d.retry*3/2, d.maxRetry)
+	case d.tries >= fastTries:
+		d.retry = min(d.retry+d.retry/slowShare, d.maxRetry)
 	}
 }
 
@@ -210,6 +215,9 @@ func (d *Dialer) Waited(now monotime.Time) time.Duration {
 	}
 	return now.Sub(d.start)
 }
+
+// Proving returns for how long it has sent packets that prove the path's MTU, since the first one.
+func (d *Dialer) Proving(now monotime.Time) time.Duration { return now.Sub(d.provedAt) }
 
 // Answered reports whether the server has answered.
 func (d *Dialer) Answered() bool { return d.answered != 0 }
@@ -263,6 +271,7 @@ func (d *Dialer) again(now monotime.Time) {
 	if d.answered == 0 {
 		d.answered = now
 	}
+	d.provedAt = now
 	rung := d.deadline.Sub(now) / (triesPerMTU * (time.Duration(len(mtuLadder)) + 1))
 	d.retry = max(d.timing.ConnectRetry, min(2*d.answered.Sub(d.start), rung))
 	d.maxRetry = max(d.retry, min(d.timing.RTOMax, rung))

@@ -90,7 +90,8 @@
 // Both sides agree on as many credits as the smaller of their receive queues holds, shared among
 // sessions: no packet says more of it, and peers of releases before offer fewer. The client decides
 // how many of them it uses, its window ([Client.SetWindow]). Where the owner fixes it that is all
-// of them (eRPC, section 4.3.1). Else it begins with what fits any path, and follows this one:
+// of them (eRPC, section 4.3.1). Else it begins with what fits any path, or with all that a peer of
+// many sessions has agreed to, and follows this one:
 //
 // A round is the time from an answer to the first answer to a packet that was sent after it. It
 // counts if packets lacked credits in it, and if the session was not at rest. Until a queue is met
@@ -241,7 +242,8 @@
 // size, which are answered in their size, beside pings of the smaller ones. Congestion loses
 // packets too: so a session with large messages is paused meanwhile (Client.Pause), until queues
 // are empty, and the path counts as one that does not carry the size only when a smaller ping was
-// answered a dozen times in which the large one was not, and no large one ever was.
+// answered a dozen times in which the large one was not, and no large one ever was. Pings follow
+// each other as they are answered, so that probes of many sessions do not fill a slow link.
 //
 // A session that was lowered is raised (Client.RaiseCut) when a ping of a larger size is answered,
 // for which its owner asks now and then. Requests that begin then have the larger packets, and the

@@ -81,7 +81,7 @@ func (c *Client) may(now monotime.Time, out *Out) bool {
 	}
 	if !p.waiting {
 		p.waiting = true
-		if c.path == nil && int(c.first) != c.Params.Credits {
+		if c.path == nil && c.follows() {
 			c.path = c.newPath(true, now)
 		}
 		out.add(EventPace).Session = c.Local

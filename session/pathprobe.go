@@ -25,19 +25,34 @@ const (
 	probeSpans   = 16 // in a round trip
 )
 
+const (
+	// probeAhead is how many rounds may be under way of whose smallest pings none is answered: one at
+	// first, one more for each answer. A path whose queue is full has no room for more, and many
+	// sessions probe it at the same time.
+	probeAhead = 4
+	// maxProbeWait bounds the wait for such an answer, which grows by a half each time it is in vain,
+	// unless the first answer has shown that the path takes longer.
+	maxProbeWait = 200 * time.Millisecond
+)
+
 // PathProbe finds out whether a path carries packets of a size, in both directions (RFC 8899), and
 // if not, which of the smaller ones. It asks with padded pings, which are answered in their size.
 //
 // A full queue loses packets too, and the large ones first. So the session is paused meanwhile, and
 // the probe begins with small pings, until one is answered: then what was queued before it has
 // left. Each round that follows has a ping of each size. They are sent one by one, so that no two
-// travel as one train, which a router that looks at trains as a whole would drop with both.
+// travel as one train, which a router that looks at trains as a whole would drop with both. Rounds
+// follow each other as they are answered.
 type PathProbe struct {
 	sizes  [probeSizes]int // bytes, header included: the one in question, then smaller ones
 	n      int             // of them
 	every  time.Duration   // between pings
-	wait   time.Duration   // for the answer to the first one
+	wait   time.Duration   // for the answer to the first one, or to a round
 	at     monotime.Time   // of the next ping
+	sent   monotime.Time   // of the last one
+	open   int             // rounds whose smallest ping is not answered
+	ahead  int             // as many may be
+	waits  bool            // as many are
 	begun  bool            // a first ping has been answered
 	next   int             // place in sizes of the next ping
 	round  int             // from 1
@@ -58,6 +73,7 @@ func NewPathProbe(c *Client) *PathProbe {
 	srtt := c.SRTT()
 	p := &PathProbe{
 		every: min(max(srtt/probeSpans, minProbeSpan), maxProbeSpan), wait: max(srtt, maxProbeSpan),
+		ahead: 1,
 	}
 	p.sizes[0], p.n = c.PacketSize(), 1
 	for cut := c.nextCut(c.cut); cut != 0; cut = c.nextCut(cut) {
@@ -103,6 +119,10 @@ func (p *PathProbe) Tick(e *End, random func() uint64, now monotime.Time, out *O
 	if now < p.at {
 		return ProbeGoesOn
 	}
+	if p.waits || !p.begun && p.round > 0 {
+		p.wait = max(p.wait, min(p.wait*3/2, maxProbeWait))
+		p.open, p.ahead, p.waits = 0, 1, false
+	}
 	if p.next == 0 {
 		if p.round == probeRounds {
 			return ProbeUnclear
@@ -111,9 +131,13 @@ func (p *PathProbe) Tick(e *End, random func() uint64, now monotime.Time, out *O
 		p.round++
 	}
 	k := p.next
-	p.at = now.Add(p.every)
+	p.sent, p.at = now, now.Add(p.every)
 	if p.next++; p.next == p.n {
 		p.next = 0
+		p.open++
+		if p.waits = p.open >= p.ahead; p.waits {
+			p.at = now.Add(p.wait)
+		}
 	}
 	if !p.begun {
 		k, p.next, p.at = p.n-1, 0, now.Add(p.wait)
@@ -153,8 +177,8 @@ func PadPing(e *End, seq uint64, size int, out *Out) {
 		a.Put)
 }
 
-// OnPong takes an answer.
-func (p *PathProbe) OnPong(seq uint64) {
+// OnPong takes an answer that has come now.
+func (p *PathProbe) OnPong(seq uint64, now monotime.Time) {
 	for i := range p.rounds[:p.round] {
 		if q := &p.rounds[i]; q.seq == seq&^probePlace {
 			k := seq & probePlace
@@ -162,11 +186,23 @@ func (p *PathProbe) OnPong(seq uint64) {
 				if k == uint64(p.n-1) { // nothing else has been asked
 					p.begun, p.round, p.next, p.at = true, 0, 0, 0
 					p.rounds = [probeRounds]probeRound{}
+					p.wait = max(maxProbeSpan, min(2*now.Sub(p.sent), maxSample))
 				}
 				return
+			}
+			if k == uint64(p.n-1) && q.answered&(1<<k) == 0 {
+				p.goOn()
 			}
 			q.answered |= 1 << k
 			return
 		}
+	}
+}
+
+// goOn lets another round begin, since one is answered.
+func (p *PathProbe) goOn() {
+	p.open, p.ahead = max(0, p.open-1), min(p.ahead+1, probeAhead)
+	if p.waits {
+		p.waits, p.at = false, p.sent.Add(p.every)
 	}
 }

@@ -66,7 +66,7 @@ func (a *prober) run(answers func(q probeTry) bool) ProbeResult {
 			return result
 		}
 		if answers(q) {
-			a.p.OnPong(q.seq)
+			a.p.OnPong(q.seq, a.now)
 		}
 	}
 }
@@ -122,7 +122,7 @@ func TestProbePassed(t *testing.T) {
 		}
 		return q.size < probedSize
 	})
-	if a.p.OnPong(first); got != ProbeTooLong || a.p.result() != ProbePassed {
+	if a.p.OnPong(first, a.now); got != ProbeTooLong || a.p.result() != ProbePassed {
 		t.Errorf("result %d, and %d with a late answer", got, a.p.result())
 	}
 }
@@ -132,8 +132,8 @@ func TestProbePassed(t *testing.T) {
 func TestProbeUnclear(t *testing.T) {
 	a := newProber(t)
 	if got := a.run(func(q probeTry) bool {
-		a.p.OnPong(q.seq - 1)
-		a.p.OnPong(q.seq ^ 1)
+		a.p.OnPong(q.seq-1, a.now)
+		a.p.OnPong(q.seq^1, a.now)
 		return false
 	}); got != ProbeUnclear {
 		t.Errorf("no answer: result %d", got)
@@ -163,5 +163,47 @@ func TestProbeUnderLoss(t *testing.T) {
 	}
 	if wrong > 0 {
 		t.Errorf("%d of 5000 probes are wrong", wrong)
+	}
+}
+
+// TestProbeYields: a probe whose pings are lost in a full queue waits ever longer for the first
+// answer, then has one round under way, and more of them only as rounds are answered.
+func TestProbeYields(t *testing.T) {
+	a := newProber(t)
+	a.p.every = minProbeSpan
+	sent := 0
+	count := func(d time.Duration, answers bool) int {
+		out := NewOut(4, false)
+		from := sent
+		for end := a.now.Add(d); a.now < end; a.now += ms {
+			if a.p.Tick(&a.r.cl.End, func() uint64 { a.random += 101; return a.random }, a.now, out) !=
+				ProbeGoesOn {
+				t.Fatal("the probe is over")
+			}
+			for i := range out.Tx {
+				_, q := alive(t, out.Tx[i])
+				if sent++; answers && len(flatten(out.Tx[i]).raw) < probedSize {
+					a.p.OnPong(q.Seq, a.now)
+				}
+			}
+			out.Reset()
+		}
+		return sent - from
+	}
+	if n := count(time.Second, false); n < 6 || n > 12 {
+		t.Errorf("%d small pings in a second without an answer", n)
+	}
+	for !a.p.begun {
+		count(ms, true)
+	}
+	if n := count(maxProbeSpan, true); n < 8 || n > 10 {
+		t.Errorf("%d pings in %v while they are answered", n, maxProbeSpan)
+	}
+	count(2*maxProbeSpan, true)
+	if n := count(8*4*minProbeSpan, false); n > 4*probeAhead+4 {
+		t.Errorf("%d pings leave before one of them is waited for", n)
+	}
+	if n := count(2*time.Second, false); n < 2*4*4 || n > 4*(2*int(time.Second/maxProbeWait)+3) {
+		t.Errorf("%d pings in two seconds without an answer", n)
 	}
 }

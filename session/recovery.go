@@ -576,6 +576,10 @@ func newRTOEstimator(t *Timing) rtoEstimator {
 		min: t.RTOMin, max: t.RTOMax}
 }
 
+// OpenedIn says, before Open, how long the proof of the handshake took where repetitions make its
+// round trip unsure: timeouts are no shorter until there is a sample (RFC 6298, section 5.7).
+func (c *Client) OpenedIn(d time.Duration) { c.rtt.rto = min(max(c.rtt.rto, d), c.rtt.slowest()) }
+
 // maxSample bounds a sample: what took longer was not the path. The process was stopped, or the
 // machine suspended, and what waits for a few round trips would wait for as long again.
 const maxSample = time.Second

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/userspace-rpc/erpc/internal/monotime"
+	"github.com/userspace-rpc/erpc/msgbuf"
 	"github.com/userspace-rpc/erpc/wire"
 )
 
@@ -96,8 +97,8 @@ func TestAgreeSlots(t *testing.T) {
 	}
 }
 
-// TestDialerPace: after a hundred first Connects one is repeated each time half as late again, up
-// to RTOMax, give or take a quarter; after a Challenge that came late the repetitions are exact and
+// TestDialerPace: after some first Connects one is repeated each time a sixteenth later, up to
+// RTOMax, give or take a quarter; after a Challenge that came late the repetitions are exact and
 // leave time for every rung of the ladder.
 func TestDialerPace(t *testing.T) {
 	timing, err := Timing{}.Fill()
@@ -122,10 +123,11 @@ func TestDialerPace(t *testing.T) {
 		}
 		out.Reset()
 	}
-	const us = ms / 1000
 	steps(1, slices.Repeat([]time.Duration{10 * ms}, fastTries)...)
-	steps(1, 15*ms, 22_500*us, 33_750*us, 50_625*us, 75_937_500, 113_906_250, 170_859_375,
-		200*ms)
+	for wait := time.Duration(10 * ms); now < 2000*ms; {
+		wait += wait / slowShare
+		steps(1, wait)
+	}
 	now = 1000 * ms
 	d.OnChallenge(&wire.Challenge{Nonce: 77, Cookie: [wire.CookieSize]byte{1}}, now, out)
 	steps(0, 125*ms, 125*ms, 125*ms) // 2 s for 16 packets
@@ -151,5 +153,24 @@ func TestSampleIsBounded(t *testing.T) {
 	}
 	if e.srtt > 2*time.Millisecond {
 		t.Errorf("a path of %v after 64 round trips of 1ms", e.srtt)
+	}
+}
+
+// TestOpenedIn: a handshake that took long, so that something of it was sent again, makes the first
+// timeout as long, up to that of the slowest paths, until there is a sample; a short one does not.
+func TestOpenedIn(t *testing.T) {
+	for took, want := range map[time.Duration]time.Duration{
+		ms: 20 * ms, 240 * ms: 240 * ms, time.Hour: slowFactor * 200 * ms,
+	} {
+		r := newRig(t, rigParams, Timing{}, 0, msgbuf.Config{})
+		r.cl.OpenedIn(took)
+		r.open(0)
+		if got := r.cl.RoundTrips().Timeout; got != want {
+			t.Errorf("a handshake of %v: the first timeout is %v, want %v", took, got, want)
+		}
+		r.cl.rtt.sample(ms)
+		if got := r.cl.RoundTrips().Timeout; got != 5*ms {
+			t.Errorf("after a sample of 1 ms the timeout is %v", got)
+		}
 	}
 }

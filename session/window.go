@@ -97,14 +97,16 @@ func (c *Client) SetWindow(first int, hosts time.Duration) {
 
 // openWindow begins with the credits that were agreed on.
 func (c *Client) openWindow() {
-	if c.first == 0 || int(c.first) > c.Params.Credits {
-		c.first = uint16(c.Params.Credits)
+	c.opening, c.window = math.MaxUint16, uint16(c.Params.Credits)
+	if c.follows() {
+		c.first = min(c.first, c.window)
+		c.opening, c.window = firstFlight, c.first
 	}
-	c.window, c.credits, c.opening = c.first, int32(c.first), math.MaxUint16
-	if int(c.first) < c.Params.Credits {
-		c.opening = firstFlight
-	}
+	c.credits = int32(c.window)
 }
+
+// follows reports whether the window follows the path.
+func (c *Client) follows() bool { return c.first > 0 }
 
 // Window returns how many packets the session may have in flight now.
 func (c *Client) Window() int { return int(c.window) }
@@ -116,7 +118,7 @@ func (c *Client) newPath(grows bool, now monotime.Time) *pathEstimate {
 
 // lack notes that packets wait for credits.
 func (c *Client) lack() {
-	if int(c.first) == c.Params.Credits {
+	if !c.follows() {
 		return
 	}
 	if c.path == nil {
@@ -168,7 +170,7 @@ func (c *Client) follow(n uint32, now monotime.Time) {
 // ifSlow has the window follow the path below the first one if round trips show a queue that takes
 // long. Then what is in flight is too much already.
 func (c *Client) ifSlow(now monotime.Time) {
-	if int(c.first) == c.Params.Credits || c.rtt.srtt <= c.fill()+c.mayQueue() {
+	if !c.follows() || c.rtt.srtt <= c.fill()+c.mayQueue() {
 		return
 	}
 	if c.path == nil {
@@ -266,8 +268,9 @@ func (c *Client) forgetPath() {
 
 // rested forgets what a session with nothing under way has learned of its path too long ago.
 func (c *Client) rested(now monotime.Time) {
-	if c.window > c.first && now.Sub(c.path.began) > windowRest ||
-		c.window < c.first && c.busy == 1 && now.Sub(c.path.began) > windowRest+2*c.rtt.rto {
+	p := c.path
+	if p != nil && (c.window > c.first && now.Sub(p.began) > windowRest ||
+		c.window < c.first && c.busy == 1 && now.Sub(p.began) > windowRest+2*c.rtt.rto) {
 		c.forgetPath()
 		c.opening = firstFlight
 	}
@@ -279,7 +282,7 @@ func (c *Client) rested(now monotime.Time) {
 // known of the path but that nothing came back. Messages of one packet say nothing of a path that
 // they have not filled.
 func (c *Client) shrink(s *clientSlot, n uint32, timeout bool, now monotime.Time) {
-	if int(c.first) == c.Params.Credits || s.times == nil && (c.path == nil || s.numRx > 0) {
+	if !c.follows() || s.times == nil && (c.path == nil || s.numRx > 0) {
 		return
 	}
 	if c.path == nil {

@@ -168,7 +168,7 @@ func TestWindowFollows(t *testing.T) {
 }
 
 // TestFixedWindow: all credits are in use from the first packet on, whatever happens, if nobody
-// has said how many are at first, or if no more were agreed on.
+// has said how many are at first; so they are without a queue if no more were agreed on.
 func TestFixedWindow(t *testing.T) {
 	for _, l := range []*longPath{
 		newLongPath(t, 20, 300, 0, true), newLongPath(t, 20, pathFirst, 0, false),
@@ -182,6 +182,25 @@ func TestFixedWindow(t *testing.T) {
 		}
 		l.drops = nil
 		l.end()
+	}
+}
+
+// TestFewCredits: a window falls below the first one where a queue overflows also if the peer has
+// agreed to no more credits than that, or to fewer; one that is fixed does not.
+func TestFewCredits(t *testing.T) {
+	for _, credits := range []int{pathFirst, pathFirst - 4} {
+		for _, fixed := range []bool{false, true} {
+			l, seen := newLongPath(t, 1, credits, 0, fixed), 0
+			l.drops = func(*wire.Header) bool { seen++; return seen%3 == 0 }
+			l.run(100)
+			l.drops = nil
+			if fixed {
+				l.within("fixed", credits, credits)
+			} else {
+				l.within("after losses", 1, credits/2)
+			}
+			l.end()
+		}
 	}
 }
 

@@ -125,6 +125,7 @@ var table = []row{
 	{path: "scripts/budget"},
 	{path: "scripts/callpath"},
 	{path: "scripts/callpath/steady", may: []string{"erpc", "transport/udp"}},
+	{path: "scripts/grpc-suite"},
 	{path: "scripts/guards"}, // drives go test
 	{path: "scripts/modproxy", third: []string{"golang.org/x/mod"}},
 	{path: "scripts/mutants"}, // drives go-gremlins, a command
@@ -225,6 +226,7 @@ var table = []row{
 		"kit/leastheap", "labs/raft/lab", "labs/raft/simlab", "transport", "transport/auto",
 		"transport/shm", "transport/udp"}, third: []string{"github.com/alecthomas/kong"},
 		traits: mayClock},
+	{path: "labs/cmd/wakeups", third: xsys, traits: mayClock},
 	{path: "labs/failures", may: []string{"cmd/erpc/watch", "debug", "erpc", "grpcerpc",
 		"labs/peers/...", "metrics", "transport", "transport/auto", "transport/rawudp/afpacket",
 		"transport/shm", "transport/udp"},

@@ -28,6 +28,7 @@ const Default = 64
 // keeper sets the percentage after each collection.
 type keeper struct {
 	min     uint64 // bytes
+	most    uint64 // bytes of garbage
 	percent int    // the caller's GOGC
 	limit   int64  // the memory limit that was there
 
@@ -43,11 +44,19 @@ type keeper struct {
 // as by GOMEMLIMIT, stays where it is lower. stop ends it: GOGC is percent then, and the memory
 // limit is what it was. One Keep at a time, since both are the process's.
 func Keep(least uint64, percent int) (stop func()) {
+	return KeepWithin(least, math.MaxUint64, percent)
+}
+
+// KeepWithin is Keep, with at most so many bytes of garbage before a collection, or a tenth of what
+// the last one has left, if that is more: for a large state that costs the collector little, since
+// it has few pointers.
+func KeepWithin(least, most uint64, percent int) (stop func()) {
 	if least == 0 || percent < 0 {
 		debug.SetGCPercent(percent)
 		return func() {}
 	}
-	k := &keeper{min: fit(least, memsize.Limit()), percent: percent, limit: debug.SetMemoryLimit(-1),
+	k := &keeper{min: fit(least, memsize.Limit()), most: most, percent: percent,
+		limit: debug.SetMemoryLimit(-1),
 		samples: []metrics.Sample{{Name: "/gc/heap/live:bytes"}, {Name: "/gc/scan/stack:bytes"},
 			{Name: "/gc/scan/globals:bytes"}}}
 	k.adjust()
@@ -79,11 +88,12 @@ func (k *keeper) adjust() bool {
 	metrics.Read(k.samples)
 	live := k.samples[0].Value.Uint64()
 	scan := live + k.samples[1].Value.Uint64() + k.samples[2].Value.Uint64()
-	if p := percent(live, scan, k.min, k.percent); p != k.set {
+	caller := within(scan, k.most, k.percent)
+	if p := percent(live, scan, k.min, caller); p != k.set {
 		k.set = p
 		debug.SetGCPercent(p)
 	}
-	debug.SetMemoryLimit(min(k.limit, limit(goal(live, scan, k.percent), k.min)))
+	debug.SetMemoryLimit(min(k.limit, limit(goal(live, scan, caller), k.min)))
 	return true
 }
 
@@ -109,6 +119,15 @@ func fit(least uint64, all int64) uint64 {
 // one has left, scan what GOGC counts, which is live, the stacks and the global variables.
 func goal(live, scan uint64, percent int) uint64 {
 	return live + uint64(float64(scan)*float64(percent)/100)
+}
+
+// within is the caller's percentage, or what leads to most bytes of garbage if that is less, but at
+// least a tenth.
+func within(scan, most uint64, caller int) int {
+	if float64(scan)*float64(caller)/100 <= float64(most) {
+		return caller
+	}
+	return min(caller, max(10, int(float64(most)/float64(scan)*100)))
 }
 
 // percent is the GOGC for the larger of two goals: least, and that of the caller's percentage. It

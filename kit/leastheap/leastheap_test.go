@@ -38,6 +38,23 @@ func TestPercent(t *testing.T) {
 	}
 }
 
+// TestWithin: there is at most so much garbage, or a tenth of the state.
+func TestWithin(t *testing.T) {
+	for _, c := range []struct {
+		scan, most   uint64
+		caller, want int
+	}{
+		{0, 256 * mib, 400, 400}, {64 * mib, 256 * mib, 400, 400}, {65 * mib, 256 * mib, 400, 393},
+		{1024 * mib, 256 * mib, 400, 25}, {2560 * mib, 256 * mib, 400, 10},
+		{4096 * mib, 256 * mib, 400, 10}, {4096 * mib, 256 * mib, 5, 5},
+		{4096 * mib, math.MaxUint64, 400, 400},
+	} {
+		if got := within(c.scan, c.most, c.caller); got != c.want {
+			t.Errorf("%+v: %d", c, got)
+		}
+	}
+}
+
 // TestLimit: it is far from both goals, and never beyond all numbers.
 func TestLimit(t *testing.T) {
 	for _, c := range []struct {

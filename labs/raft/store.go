@@ -237,8 +237,11 @@ func (s *store) Durable() bool { return false }
 // Save implements replica.Host; it is not called.
 func (s *store) Save(*pb.HardState, []*pb.Entry, *pb.Snapshot) {}
 
+// SendSnapshot implements replica.Host: nobody needs one.
+func (s *store) SendSnapshot(*pb.Message, *kv.Saver) {}
+
 // Prepare implements replica.Host: nothing is durable.
-func (s *store) Prepare(*pb.Snapshot) {}
+func (s *store) Prepare(*pb.Snapshot, *kv.Saver) {}
 
 // Compact implements replica.Host; it is not called.
 func (s *store) Compact(*pb.Snapshot, *pb.HardState, []*pb.Entry) {}

@@ -213,11 +213,19 @@ func (c *Client) send(i uint32, timeout time.Duration) error {
 	return err
 }
 
+// session returns the one with a server. After an attempt without an answer it is another one, once
+// in a while: the server may have started again and say nothing to sessions that it does not know.
 func (c *Client) session(s *server) (*erpc.Session, error) {
 	if s.sess != nil && s.sess.Err() == nil {
-		return s.sess, nil
+		now := c.cfg.Clock()
+		if !s.doubted || !s.sess.Connected() || now < s.dialed.Add(4*c.cfg.Attempt) && s.dialed != 0 {
+			return s.sess, nil
+		}
+		c.members.left = append(c.members.left, &server{sess: s.sess})
+		s.dialed = now
 	}
 	var err error
+	s.doubted = false
 	s.sess, err = c.rpc.CreateSession(s.addr)
 	return s.sess, err
 }
@@ -266,12 +274,13 @@ func (c *Client) onDone(d erpc.Completion) {
 			k.lost()
 		}
 		c.mute(k.server)
+		k.server.doubted = true
 		c.silent()
 		c.next(k)
 		c.repeat(i, d.Err)
 		return
 	}
-	c.members.silent, k.server.mute = 0, 0
+	c.members.silent, k.server.mute, k.server.doubted = 0, 0, false
 	a, err := kv.ParseAnswer(d.Resp.Data())
 	d.Resp.Free()
 	if err != nil {

@@ -31,6 +31,9 @@ type server struct {
 	addr string
 	sess *erpc.Session
 	mute monotime.Time // until then it is not asked by the word of others: it gave no answer
+
+	doubted bool          // its session gave no answer to the last attempt that has ended
+	dialed  monotime.Time // when it was dialled anew for that
 }
 
 // members holds the addresses of the cluster's members, as far as a client knows them.
@@ -47,7 +50,7 @@ type members struct {
 	silent    int           // attempts without an answer since the last one with
 	nextRoots monotime.Time // not before that: the configured servers and the Resolver
 	resolving bool
-	left      []*server // that are no members any more, with requests under way
+	left      []*server // with sessions that are not used any more, and requests under way
 	others    []*server // that Call was given
 	done      erpc.Continuation
 }
@@ -243,10 +246,11 @@ func (c *Client) onMembers(d erpc.Completion) {
 	m.asking = nil
 	d.Req.Free()
 	if d.Err != nil {
+		s.doubted = true
 		c.again(s)
 		return
 	}
-	s.mute = 0
+	s.mute, s.doubted = 0, false
 	got, err := node.ParseMembers(d.Resp.Data())
 	d.Resp.Free()
 	if err != nil || got.Cluster != c.cfg.Cluster || len(got.Addrs) == 0 || got.Index < m.index {
@@ -287,7 +291,7 @@ func (c *Client) learn(addrs []string) {
 	}
 }
 
-// drop closes the sessions with servers that are no members, when nothing is under way there.
+// drop closes the sessions that are not used any more when nothing is under way there.
 func (c *Client) drop() {
 	m := &c.members
 	m.left = slices.DeleteFunc(m.left, func(s *server) bool {

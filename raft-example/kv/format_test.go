@@ -12,7 +12,7 @@ import (
 // knows, and is in the snapshot from then on; before that a snapshot is of the form of version 0.
 func TestRaise(t *testing.T) {
 	s := full(t, 3, 50)
-	before := s.Save(nil).Step(1 << 30)
+	before := saved(s)
 	if form := binary.LittleEndian.Uint32(before[4:]); s.Version() != 0 || form != snapTimes {
 		t.Fatalf("version %d, a snapshot of form %d", s.Version(), form)
 	}
@@ -33,7 +33,7 @@ func TestRaise(t *testing.T) {
 		t.Errorf("%+v, and it has fallen to %d", a, s.Version())
 	}
 	s.version = Format
-	after := s.Save(nil).Step(1 << 30)
+	after := saved(s)
 	got, err := Load(after)
 	if err != nil || got.Version() != Format || got.Digest() != s.Digest() {
 		t.Fatalf("%v, %+v", err, got)

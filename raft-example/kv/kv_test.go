@@ -4,9 +4,7 @@ import (
 	"bytes"
 	"encoding/binary"
 	"errors"
-	"fmt"
 	"hash/crc32"
-	"math/rand/v2"
 	"strings"
 	"testing"
 	"time"
@@ -148,27 +146,27 @@ func FuzzLoad(f *testing.F) {
 	s.Apply(5, (&Command{Op: Open}).Append(nil))
 	put := Command{Op: Put, Session: 5, Seq: 1, Key: key(f, "k"), Value: value(f, "v")}
 	s.Apply(6, put.Append(nil))
-	b := s.Save(nil).Step(1 << 30)
+	b := saved(s)
 	f.Add(b[:len(b)-4])
 	first := binary.LittleEndian.AppendUint32(nil, snapMagic)
 	first = binary.LittleEndian.AppendUint32(first, 1)
 	f.Add(append(first, make([]byte, 16)...)) // form 1 has no time
 	s.Apply(7, (&Command{Op: Raise, Format: Format}).Append(nil))
-	b = s.Save(nil).Step(1 << 30)
+	b = saved(s)
 	f.Add(b[:len(b)-4])
 	f.Fuzz(func(t *testing.T, b []byte) {
 		s, err := Load(binary.LittleEndian.AppendUint32(bytes.Clone(b), crc32.Checksum(b, castagnoli)))
 		if err != nil {
 			return
 		}
-		again := s.Save(nil).Step(1 << 30)
+		again := saved(s)
 		if binary.LittleEndian.Uint32(b[4:]) >= snapTimes && len(again) != len(b)+4 {
 			t.Errorf("%x is saved as %x", b, again)
 		}
 		if s, err = Load(again); err != nil {
 			t.Fatalf("%x is saved as %x, which does not load: %v", b, again, err)
 		}
-		if last := s.Save(nil).Step(1 << 30); !bytes.Equal(last, again) {
+		if last := saved(s); !bytes.Equal(last, again) {
 			t.Errorf("%x is saved as %x, and that as %x", b, again, last)
 		}
 	})
@@ -250,48 +248,6 @@ func TestExpire(t *testing.T) {
 	put(index-1, 2)
 	if a := open(); a.Status != OK || put(2, 3) != Expired || put(index-2, 8) != OK {
 		t.Errorf("%+v: the session without a write for long is to go", a)
-	}
-}
-
-// TestSnapshot: a snapshot is the store as it was when it began, whatever changes while it
-// is written; and damage is noticed.
-func TestSnapshot(t *testing.T) {
-	r := rand.New(rand.NewPCG(1, 1))
-	s := NewStore()
-	s.Apply(1, (&Command{Op: Open}).Append(nil))
-	seq := uint64(0)
-	change := func(n int) {
-		for range n {
-			seq++
-			c := Command{Op: Put, Session: 1, Seq: seq, Key: key(t, fmt.Sprint(r.IntN(3000))),
-				Value: value(t, fmt.Sprint(seq))}
-			if r.IntN(4) == 0 {
-				c.Op, c.Value = Delete, Value{}
-			}
-			s.Apply(1, c.Append(nil))
-		}
-	}
-	change(5000)
-	want := s.Digest()
-	v := s.Save(nil)
-	var data []byte
-	for data == nil {
-		change(10)
-		data = v.Step(10)
-	}
-	got, err := Load(data)
-	if err != nil || got.Digest() != want || want == s.Digest() {
-		t.Errorf("%v: %s, want %s", err, got.Digest(), want)
-	}
-	for range 200 {
-		bad := bytes.Clone(data)
-		bad[r.IntN(len(bad))] ^= 1 << r.IntN(8)
-		if _, err := Load(bad); !errors.Is(err, ErrSnapshot) {
-			t.Fatal("damage was not noticed")
-		}
-		if _, err := Load(data[:r.IntN(len(data))]); !errors.Is(err, ErrSnapshot) {
-			t.Fatal("a cut was not noticed")
-		}
 	}
 }
 

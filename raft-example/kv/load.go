@@ -5,124 +5,155 @@ import (
 	"hash/crc32"
 )
 
-// Loader makes a store of a snapshot, piece by piece.
+// Loader makes a store of the bytes of a snapshot as they come, and holds no others.
 type Loader struct {
 	store    *Store
-	body     []byte // without its checksum
-	rest     []byte // that is not read yet
-	sum      uint32 // of what is checked of body
-	checked  int
-	sessions uint64 // to come
-	keys     uint64 // to come
-	total    uint64 // keys
-	want     uint32
+	size     uint64 // of the snapshot
+	got      uint64
+	part     []byte // of an item that has not come whole
+	sum      uint32
+	read     func(b []byte) int // the next item
+	sessions uint64             // to come
+	keys     uint64             // to come
 	form     uint32
-	size     int // sessions of the whole snapshot
+	err      error
 }
 
-// NewLoader begins to read a snapshot; b must not change. The error is ErrSnapshot.
-func NewLoader(b []byte) (*Loader, error) {
-	if len(b) < snapHeader+4 || binary.LittleEndian.Uint32(b) != snapMagic {
-		return nil, ErrSnapshot
-	}
-	l := &Loader{store: NewStore(), body: b[:len(b)-4], form: binary.LittleEndian.Uint32(b[4:])}
-	l.want = binary.LittleEndian.Uint32(b[len(l.body):])
-	l.sessions, l.keys = binary.LittleEndian.Uint64(b[8:]), binary.LittleEndian.Uint64(b[16:])
-	l.rest = l.body[snapHeader:]
-	if !l.head() {
-		return nil, ErrSnapshot
-	}
-	if l.sessions > MaxSessions || l.keys > uint64(len(l.rest)/2) {
-		return nil, ErrSnapshot
-	}
-	l.total, l.size = l.keys, int(l.sessions)
-	return l, nil
+// longestItem is more than an item of a snapshot has.
+const longestItem = 512
+
+// What an item's reader returns in place of its size.
+const (
+	short = 0  // it has not come whole
+	bad   = -1 // it is none
+)
+
+// NewLoader begins to read a snapshot of size bytes.
+func NewLoader(size uint64) *Loader {
+	l := &Loader{store: NewStore(), size: size}
+	l.read = l.head
+	return l
 }
 
-// head reads what a form has before the sessions.
-func (l *Loader) head() bool {
-	switch {
-	case l.form == 0 || l.form > snapRaised:
-		return false
-	case l.form < snapTimes:
-		return true
-	case len(l.rest) < 8:
-		return false
+// Write implements io.Writer. The error is ErrSnapshot.
+func (l *Loader) Write(b []byte) (int, error) {
+	n := len(b)
+	if l.err != nil || uint64(n) > l.size-l.got {
+		return 0, l.fail()
 	}
-	l.store.sessions.now, l.rest = binary.LittleEndian.Uint64(l.rest), l.rest[8:]
-	if l.form < snapRaised {
-		return true
+	if sums := l.size - min(4, l.size); l.got < sums {
+		l.sum = crc32.Update(l.sum, castagnoli, b[:min(uint64(n), sums-l.got)])
 	}
-	if len(l.rest) < 8 {
-		return false
-	}
-	v := binary.LittleEndian.Uint64(l.rest)
-	l.store.version, l.rest = uint8(v), l.rest[8:]
-	return v > 0 && v <= Format
-}
-
-// checkedAtOnce is how many bytes are checked in the time of one key.
-const checkedAtOnce = 512
-
-// Step reads about n keys. It returns the store once all is read, else nil. The error
-// is ErrSnapshot.
-func (l *Loader) Step(n int) (*Store, error) {
-	if n = l.check(n); n <= 0 {
-		return nil, nil
-	}
-	if l.checked == len(l.body) && l.sum != l.want {
-		return nil, ErrSnapshot
-	}
-	var ok bool
-	for ; l.sessions > 0 && n > 0; l.sessions, n = l.sessions-1, n-1 {
-		if l.rest, ok = l.session(l.rest); !ok {
-			return nil, ErrSnapshot
+	l.got += uint64(n)
+	for len(b) > 0 {
+		from, had := b, len(l.part)
+		if had > 0 { // in front of b is the rest of an item
+			l.part = append(l.part, b[:min(len(b), longestItem)]...)
+			from = l.part
+		}
+		switch used := l.read(from); used {
+		case bad:
+			return 0, l.fail()
+		case short:
+			if had == 0 {
+				l.part = append(l.part, b...)
+			}
+			return n, nil
+		default:
+			b, l.part = b[used-had:], l.part[:0]
 		}
 	}
-	for ; l.keys > 0 && n > 0; l.keys, n = l.keys-1, n-1 {
-		if l.rest, ok = l.key(l.rest); !ok {
-			return nil, ErrSnapshot
-		}
-	}
-	if l.sessions+l.keys > 0 {
-		return nil, nil
-	}
-	if len(l.rest) != 0 || l.store.keys != int(l.total) || l.store.Sessions() != l.size {
+	return n, nil
+}
+
+func (l *Loader) fail() error {
+	l.err = ErrSnapshot
+	l.store = nil
+	return l.err
+}
+
+// Store returns the store, once all is written. The error is ErrSnapshot.
+func (l *Loader) Store() (*Store, error) {
+	if l.err != nil || l.got < l.size || l.read != nil {
 		return nil, ErrSnapshot
 	}
 	return l.store, nil
 }
 
-// check goes on with the checksum and returns what is left of n then.
-func (l *Loader) check(n int) int {
-	for l.checked < len(l.body) && n > 0 {
-		size := min(len(l.body)-l.checked, 64*checkedAtOnce)
-		l.sum = crc32.Update(l.sum, castagnoli, l.body[l.checked:l.checked+size])
-		l.checked += size
-		n -= (size + checkedAtOnce - 1) / checkedAtOnce
-	}
-	return n
-}
-
 // Load returns a store as it was saved. The error is ErrSnapshot.
 func Load(b []byte) (*Store, error) {
-	l, err := NewLoader(b)
-	for err == nil {
-		var s *Store
-		if s, err = l.Step(1 << 30); s != nil {
-			return s, nil
-		}
+	l := NewLoader(uint64(len(b)))
+	if _, err := l.Write(b); err != nil {
+		return nil, err
 	}
-	return nil, err
+	return l.Store()
 }
 
-func (l *Loader) session(b []byte) (rest []byte, ok bool) {
+// head reads what precedes the sessions.
+func (l *Loader) head(b []byte) (used int) {
+	if len(b) < 8 {
+		return short
+	}
+	used = snapHeader
+	switch l.form = binary.LittleEndian.Uint32(b[4:]); {
+	case binary.LittleEndian.Uint32(b) != snapMagic || l.form == 0 || l.form > snapRaised:
+		return bad
+	case l.form == snapRaised:
+		used += 16
+	case l.form == snapTimes:
+		used += 8
+	}
+	if len(b) < used {
+		return short
+	}
+	l.sessions, l.keys = binary.LittleEndian.Uint64(b[8:]), binary.LittleEndian.Uint64(b[16:])
+	if l.form >= snapTimes {
+		l.store.sessions.now = binary.LittleEndian.Uint64(b[snapHeader:])
+	}
+	if l.form == snapRaised {
+		v := binary.LittleEndian.Uint64(b[snapHeader+8:])
+		if v == 0 || v > Format {
+			return bad
+		}
+		l.store.version = uint8(v)
+	}
+	if rest := l.size - min(l.size, uint64(used+4)); l.sessions > MaxSessions || l.keys > rest/2 {
+		return bad
+	}
+	l.read = l.item
+	return used
+}
+
+// item reads a session, a key or the checksum, whatever is next.
+func (l *Loader) item(b []byte) (used int) {
+	switch {
+	case l.sessions > 0:
+		if used = l.session(b); used > 0 {
+			l.sessions--
+		}
+	case l.keys > 0:
+		if used = l.key(b); used > 0 {
+			l.keys--
+		}
+	case l.size-l.got+uint64(len(b)) != 4: // more follows than the checksum
+		return bad
+	case len(b) < 4:
+		return short
+	case binary.LittleEndian.Uint32(b) != l.sum:
+		return bad
+	default:
+		used, l.read = 4, nil
+	}
+	return used
+}
+
+func (l *Loader) session(b []byte) (used int) {
 	head := 25
 	if l.form < snapTimes {
 		head = 17
 	}
 	if len(b) < head || len(b) < head+int(b[head-1]) {
-		return nil, false
+		return short
 	}
 	n := &session{id: binary.LittleEndian.Uint64(b), seq: binary.LittleEndian.Uint64(b[8:])}
 	if l.form >= snapTimes {
@@ -132,40 +163,40 @@ func (l *Loader) session(b []byte) (rest []byte, ok bool) {
 	if n.seq > 0 {
 		a, err := ParseAnswer(b[head : head+size])
 		if err != nil || n.last > l.store.sessions.now {
-			return nil, false
+			return bad
 		}
 		n.answer = a
 	} else if size != 0 || n.last != 0 {
-		return nil, false
+		return bad
 	}
 	if l.store.sessions.byID[n.id] != nil {
-		return nil, false
+		return bad
 	}
 	l.store.sessions.add(n)
-	return b[head+size:], true
+	return head + size
 }
 
-func (l *Loader) key(b []byte) (rest []byte, ok bool) {
+// key puts a key into the store. Tables double, so that memory grows with what has come and not
+// with what is announced, and so that many do not grow at the same time.
+func (l *Loader) key(b []byte) (used int) {
 	s := l.store
 	if len(b) < 2 || len(b) < 2+int(b[0])+int(b[1]) {
-		return nil, false
+		return short
 	}
 	kn, vn := int(b[0]), int(b[1])
 	k, err := MakeKey(b[2 : 2+kn])
 	v, err2 := MakeValue(b[2+kn : 2+kn+vn])
 	if err != nil || err2 != nil {
-		return nil, false
+		return bad
 	}
 	h := s.seed.hash(&k)
 	t := &s.shards[h%numShards]
-	if len(t.slots) == 0 {
-		t.reserve(&s.seed, int(l.total/numShards*9/8))
-	}
 	it, twice := t.find(&k, h)
 	if twice {
-		return nil, false
+		return bad
 	}
 	t.put(&s.seed, &k, h, it, false, &v)
 	s.keys++
-	return b[2+kn+vn:], true
+	s.bytes += itemSize(&k, &v)
+	return 2 + kn + vn
 }

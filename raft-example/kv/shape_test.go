@@ -2,7 +2,6 @@ package kv
 
 import (
 	"bytes"
-	"encoding/binary"
 	"errors"
 	"fmt"
 	"slices"
@@ -162,88 +161,6 @@ func full(t *testing.T, sessions, keys int) *Store {
 	return s
 }
 
-// TestPieces: a snapshot is written and read in pieces of the size that was asked for, and comes to
-// the same.
-func TestPieces(t *testing.T) {
-	const sessions, keys = 100, 5000
-	s := full(t, sessions, keys)
-	want := s.Digest()
-	data := bytes.Clone(s.Save(nil).Step(1 << 30))
-	for _, n := range []int{1, 7, 500, 4096} {
-		v, steps := s.Save([]byte("head")), 0
-		var b []byte
-		for b == nil {
-			if b = v.Step(n); v.upTo != len(v.buf) {
-				t.Fatal("copied bytes have no checksum yet")
-			}
-			steps++
-		}
-		// A shard has about five keys, and a shard counts as one more.
-		if least := (keys + numShards) / (n + 20); steps < least || steps > (keys+numShards)/n+2 {
-			t.Errorf("pieces of %d: written in %d", n, steps)
-		}
-		if s.saver != nil {
-			t.Error("a snapshot that is written is still kept up")
-		}
-		if !bytes.HasPrefix(b, []byte("head")) {
-			t.Fatal("it does not begin with what was given")
-		}
-		if got, err := Load(b[4:]); err != nil || got.Digest() != want {
-			t.Errorf("pieces of %d: %v", n, err)
-		}
-		l, err := NewLoader(data)
-		if err != nil {
-			t.Fatal(err)
-		}
-		steps = 0
-		var got *Store
-		for got == nil && err == nil {
-			was := l.sessions + l.keys
-			got, err = l.Step(n)
-			if read := was - l.sessions - l.keys; read > uint64(n) {
-				t.Fatalf("a piece of %d is %d", n, read)
-			}
-			steps++
-		}
-		if err != nil || got.Digest() != want {
-			t.Fatalf("pieces of %d: %v", n, err)
-		}
-		// The checksum comes first: 64 blocks at a time, each as long as a key takes.
-		blocks := (len(data) + checkedAtOnce - 1) / checkedAtOnce
-		most := blocks/min(n, 64) + (sessions+keys)/n + 3
-		if least := (sessions + keys + blocks) / (n + 64); steps < least || steps > most {
-			t.Errorf("pieces of %d: read in %d, want %d to %d", n, steps, least, most)
-		}
-	}
-}
-
-// TestLoaderBounds: a snapshot that is too short, of another version, or that promises more than
-// it has room for is refused before memory is made for it.
-func TestLoaderBounds(t *testing.T) {
-	data := NewStore().Save(nil).Step(1 << 30)
-	for n := range data {
-		if _, err := NewLoader(data[:n]); n < snapHeader+8+4 && !errors.Is(err, ErrSnapshot) {
-			t.Errorf("%d bytes: %v", n, err)
-		}
-	}
-	set := func(at int, v uint64) []byte {
-		b := append(bytes.Clone(data), make([]byte, 100)...)
-		binary.LittleEndian.PutUint64(b[at:], v)
-		return b
-	}
-	for _, c := range []struct {
-		b  []byte
-		ok bool
-	}{{set(8, MaxSessions), true}, {set(8, MaxSessions+1), false},
-		{set(16, 50), true}, {set(16, 51), false}, {set(16, 1<<63), false},
-		{set(4, 1), true}, {set(4, snapTimes), true}, {set(4, 3), false}, {set(4, 0), false},
-		{set(0, 7), false}} {
-		if _, err := NewLoader(c.b); (err == nil) != c.ok {
-			t.Errorf("%x: %v", c.b[:snapHeader], err)
-		}
-	}
-}
-
 // TestDigest: stores that differ in a key, a value or a session have other digests; those with
 // the same have the same, in whatever order it came.
 func TestDigest(t *testing.T) {
@@ -292,22 +209,6 @@ func TestDigest(t *testing.T) {
 func key2(t *testing.T, text string) *Key {
 	k := key(t, text)
 	return &k
-}
-
-// TestChecked: the checksum of a snapshot takes the time of one key for each block that is begun.
-func TestChecked(t *testing.T) {
-	const most = 64 * checkedAtOnce // at a time
-	for _, c := range []struct{ size, n, left, checked int }{
-		{0, 5, 5, 0}, {1, 5, 4, 1}, {checkedAtOnce, 5, 4, checkedAtOnce},
-		{checkedAtOnce + 1, 5, 3, checkedAtOnce + 1}, {3 * checkedAtOnce, 5, 2, 3 * checkedAtOnce},
-		{most, 64, 0, most}, {most + 1, 64, 0, most}, {most + 1, 65, 0, most + 1},
-		{most + 1, 1000, 935, most + 1}, {1, 0, 0, 0}, {3 * most, 65, -63, 2 * most},
-	} {
-		l := &Loader{body: make([]byte, c.size)}
-		if left := l.check(c.n); left != c.left || l.checked != c.checked {
-			t.Errorf("%+v: %d left, %d bytes checked", c, left, l.checked)
-		}
-	}
 }
 
 // TestIdle: a session is kept for SessionIdle from its last write on, to the millisecond, however
@@ -407,26 +308,5 @@ func TestLargest(t *testing.T) {
 	a := Answer{Status: OK, Found: true, Value: v}
 	if c.Size() != MaxCommand || a.Size() != MaxAnswer {
 		t.Errorf("%d and %d bytes", c.Size(), a.Size())
-	}
-}
-
-// TestAsManySessions: however many keys and sessions are left after a piece, the snapshot is read
-// to its end.
-func TestAsManySessions(t *testing.T) {
-	for sessions := 2; sessions < 6; sessions++ {
-		s := full(t, sessions, 3)
-		l, err := NewLoader(s.Save(nil).Step(1 << 30))
-		for err == nil {
-			var got *Store
-			if got, err = l.Step(1); got != nil {
-				if got.Digest() != s.Digest() {
-					t.Errorf("%d sessions: another store", sessions)
-				}
-				break
-			}
-		}
-		if err != nil {
-			t.Errorf("%d sessions: %v", sessions, err)
-		}
 	}
 }

@@ -13,6 +13,7 @@ type Store struct {
 	shards   [numShards]shard
 	seed     seed
 	keys     int
+	bytes    uint64 // of them in a snapshot
 	version  uint8
 	sessions *sessions
 	saver    *Saver // the snapshot that is being written, or nil
@@ -35,6 +36,9 @@ func (s *Store) Len() int { return s.keys }
 // Version is the cluster's: the format that everything applied is of, at most. It is 0 until a
 // Raise.
 func (s *Store) Version() uint8 { return s.version }
+
+// Bytes returns how many bytes the keys and values have in a snapshot.
+func (s *Store) Bytes() uint64 { return s.bytes }
 
 // Sessions returns the number of sessions.
 func (s *Store) Sessions() int { return len(s.sessions.byID) }
@@ -159,7 +163,10 @@ func (s *Store) change(c *Command, a *Answer) {
 		return
 	}
 	if s.saver != nil {
-		s.saver.before(int(i))
+		s.saver.before(int(i), &c.Key, h, it, found, c.Op == Delete)
+	}
+	if found {
+		s.bytes -= itemSize(&it.key, &it.val)
 	}
 	if c.Op == Delete {
 		t.remove(&s.seed, it)
@@ -167,7 +174,11 @@ func (s *Store) change(c *Command, a *Answer) {
 		return
 	}
 	t.put(&s.seed, &c.Key, h, it, found, &c.Value)
+	s.bytes += itemSize(&c.Key, &c.Value)
 	if !found {
 		s.keys++
 	}
 }
+
+// itemSize is how many bytes a key and its value take in a snapshot.
+func itemSize(k *Key, v *Value) uint64 { return 2 + uint64(k.n) + uint64(v.n) }

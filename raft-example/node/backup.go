@@ -55,21 +55,31 @@ func ParseBackup(b []byte) (p BackupPiece, err error) {
 
 // backup is the state that is being fetched.
 type backup struct {
-	held  *pb.Snapshot
-	until monotime.Time // when it is let go
+	s     *pb.Snapshot // without its data; nil: nobody fetches
+	data  *chunks      // nil until it is open
+	size  uint64
+	next  uint64           // offset
+	asks  []erpc.ReqHandle // one that waits for data, or none
+	until monotime.Time    // when it is let go
 }
 
 const (
 	// backupPiece is the most data of an answer.
-	backupPiece = 256 << 10
+	backupPiece = chunkSize
 	// backupIdle is how long a state is held for the next request.
 	backupIdle = 10 * time.Second
 )
 
+// expire lets go of a state that nobody asks for.
 func (b *backup) expire(now monotime.Time) {
-	if b.held != nil && now >= b.until {
-		b.held = nil
+	if b.s != nil && b.data != nil && now >= b.until {
+		b.end()
 	}
+}
+
+func (b *backup) end() {
+	b.data.close()
+	*b = backup{}
 }
 
 // onBackup answers with a piece of the state.
@@ -82,10 +92,10 @@ func (n *Node) onBackup(req erpc.ReqHandle) {
 	}
 	field := func(i int) uint64 { return binary.LittleEndian.Uint64(b[8*i:]) }
 	cluster, index, offset := field(0), field(1), field(2)
-	held := n.backup.held
+	held := &n.backup
 	switch {
 	case index > n.rep.Status().Applied: // of an earlier start of this replica, or made up
-		n.noBackup(req, "the state is not held any more: begin again")
+		n.noBackup(req, again)
 	case cluster != n.cfg.Cluster:
 		_ = req.RespondError(&erpc.Error{Code: erpc.CodeFailedPrecondition,
 			Text: kv.ErrWrongCluster.Error()})
@@ -99,26 +109,82 @@ func (n *Node) onBackup(req erpc.ReqHandle) {
 			return
 		}
 		n.work()
-	case held != nil && held.GetMetadata().GetIndex() >= index && offset < uint64(len(held.Data)):
-		if offset > 0 && held.GetMetadata().GetIndex() != index {
-			n.noBackup(req, "the state is not held any more: begin again")
-			return
-		}
-		n.piece(req, offset)
-	case offset > 0:
-		n.noBackup(req, "the state is not held any more: begin again")
-	case held != nil:
+	case offset > 0 && (held.s.GetMetadata().GetIndex() != index || held.next != offset):
+		n.noBackup(req, again)
+	case held.s != nil && offset == 0 || len(held.asks) > 0:
 		n.noBackup(req, "another backup is made")
+	case offset > 0:
+		held.ask(n, req)
 	default:
-		if n.backup.held = n.rep.SnapshotFrom(index); n.backup.held != nil {
-			n.piece(req, 0)
+		n.beginBackup(req, index)
+	}
+}
+
+// again tells a client that its state is not held.
+const again = "the state is not held any more: begin again"
+
+// beginBackup opens a state as of an index, or says that there is none yet.
+func (n *Node) beginBackup(req erpc.ReqHandle, index uint64) {
+	s, from := n.rep.Export(index)
+	if s == nil {
+		n.respond(req, &BackupPiece{Index: index})
+		return
+	}
+	held := &n.backup
+	held.s = s
+	if from != nil {
+		held.begin(n, live{from})
+		held.ask(n, req)
+		return
+	}
+	n.cfg.Disk.Open(s, func(from Stream, err error) {
+		if err != nil {
+			n.backup = backup{}
+			n.noBackup(req, err.Error())
 			return
 		}
-		n.respond(req, &BackupPiece{Index: index})
+		held.begin(n, from)
+		held.ask(n, req)
+	})
+}
+
+func (b *backup) begin(n *Node, from Stream) {
+	b.size = from.Size()
+	b.data = newChunks(from, func() { b.piece(n) })
+}
+
+// ask has the next piece answer a request.
+func (b *backup) ask(n *Node, req erpc.ReqHandle) {
+	b.until = n.cfg.Clock().Add(backupIdle)
+	b.asks = append(b.asks, req)
+	b.piece(n)
+}
+
+// piece answers with the next bytes, if they are asked for and there.
+func (b *backup) piece(n *Node) {
+	if len(b.asks) == 0 {
+		return
+	}
+	req, data := b.asks[0], b.data.next(backupPiece)
+	switch {
+	case b.data.err != nil:
+		n.noBackup(req, b.data.err.Error())
+		b.end()
+		return
+	case len(data) == 0:
+		return
+	}
+	b.asks = nil
+	b.next += uint64(len(data))
+	meta := b.s.GetMetadata()
+	n.respond(req, &BackupPiece{meta.GetIndex(), meta.GetTerm(), b.size, data})
+	if b.next == b.size {
+		b.end()
 	}
 }
 
 func (n *Node) noBackup(req erpc.ReqHandle, why string) {
+	n.moved = true
 	_ = req.RespondError(&erpc.Error{Code: erpc.CodeUnavailable, Text: why})
 }
 
@@ -132,19 +198,8 @@ func (n *Node) saving(req erpc.ReqHandle, a *kv.Answer) {
 	n.respond(req, &BackupPiece{Index: max(n.rep.Status().Applied, 1)})
 }
 
-// piece answers with data from an offset on.
-func (n *Node) piece(req erpc.ReqHandle, offset uint64) {
-	s := n.backup.held
-	n.backup.until = n.cfg.Clock().Add(backupIdle)
-	rest := s.Data[offset:]
-	if len(rest) <= backupPiece { // the last one
-		n.backup.held = nil
-	}
-	n.respond(req, &BackupPiece{s.GetMetadata().GetIndex(), s.GetMetadata().GetTerm(),
-		uint64(len(s.Data)), rest[:min(len(rest), backupPiece)]})
-}
-
 func (n *Node) respond(req erpc.ReqHandle, p *BackupPiece) {
+	n.moved = true
 	buf, err := req.Alloc(backupHeader + len(p.Data))
 	if err != nil {
 		return // the client's request ends by its deadline

@@ -31,21 +31,27 @@ type Files struct {
 	form  uint32 // of jobs from now on
 	jobs  chan job
 	ended chan struct{}
-	side  sync.WaitGroup // Prepare, SavePeers, Scrub
-	stop  chan struct{}  // ends Scrub, nil without it
-	path  string
-	id    uint64
-	rpc   *erpc.Rpc
-	pace  pace
+	side  sync.WaitGroup // all that is in no order with jobs
+	// origins are held by those who write a snapshot of each. sinks and streams are open: the
+	// thread's.
+	origins [2]sync.Mutex
+	sinks   map[*fileSink]bool
+	streams map[*fileStream]bool
+	stop    chan struct{} // ends Scrub, nil without it
+	path    string
+	start   *wal.Snapshot // until a replica has read it
+	id      uint64
+	rpc     *erpc.Rpc
+	pace    pace
 }
 
 // folder is a *wal.Dir, or one of a test.
 type folder interface {
 	Raise(format uint32) error
 	Save(r *wal.Record) error
-	Prepare(s *pb.Snapshot) error
-	Install(meta *pb.SnapshotMetadata, hard *pb.HardState, entries []*pb.Entry) error
-	Compact(s *pb.Snapshot, hard *pb.HardState, entries []*pb.Entry) error
+	Prepare(o wal.Origin, size uint64) (*wal.Writer, error)
+	Snapshot(index uint64) (*wal.Snapshot, error)
+	Install(o wal.Origin, meta *pb.SnapshotMetadata, hard *pb.HardState, entries []*pb.Entry) error
 	SavePeers(peers map[uint64]uint64) error
 	Scrub() error
 	Close() error
@@ -71,14 +77,20 @@ func OpenFiles(path string, cfg *Config, boot replica.Start) (*Files, error) {
 	if err != nil {
 		return nil, advise(err, path, cfg.ID)
 	}
+	if err := dir.Clean(); err != nil {
+		return nil, errors.Join(err, dir.Close())
+	}
 	if s.Snapshot == nil && s.Hard == nil && len(s.Entries) == 0 && !raft.IsEmptySnap(boot.Snapshot) {
-		if err := dir.Compact(boot.Snapshot, nil, nil); err != nil {
+		if err := begin(dir, &boot); err != nil {
 			return nil, errors.Join(err, dir.Close())
 		}
-		s.Snapshot = boot.Snapshot
+		cfg.Start = boot
+	} else {
+		cfg.Start = startOf(&s)
 	}
 	cfg.Peers, dir.Forget = s.Peers, forgetCached
-	f := &Files{dir: dir, path: path, id: cfg.ID, jobs: make(chan job, 4), ended: make(chan struct{})}
+	f := &Files{dir: dir, path: path, start: s.State, id: cfg.ID, jobs: make(chan job, 4),
+		sinks: map[*fileSink]bool{}, streams: map[*fileStream]bool{}, ended: make(chan struct{})}
 	for range probes { // before there is anything to hold up
 		began := monotime.Now()
 		if err := dir.Probe(); err != nil {
@@ -87,7 +99,6 @@ func OpenFiles(path string, cfg *Config, boot replica.Start) (*Files, error) {
 		f.pace.add(monotime.Now().Sub(began))
 	}
 	cfg.Log, cfg.Disk = dir.ID().Log, f
-	cfg.Start = replica.Start{Hard: s.Hard, Snapshot: s.Snapshot, Entries: s.Entries}
 	return f, nil
 }
 
@@ -115,7 +126,7 @@ func (f *Files) Scrub(n *Node, every time.Duration) {
 			case <-tick.C:
 			}
 			if err := f.dir.Scrub(); err != nil {
-				f.post(n.fail, advise(err, f.path, f.id))
+				_ = f.post(n.fail, advise(err, f.path, f.id))
 				return
 			}
 		}
@@ -132,13 +143,13 @@ func (f *Files) run() {
 	defer close(f.ended)
 	for j := range f.jobs {
 		err := f.do(&j)
-		f.post(j.done, err)
+		_ = f.post(j.done, err)
 	}
 }
 
-// post tells the loop; a closed Rpc has nobody to tell.
-func (f *Files) post(done func(error), err error) {
-	_ = f.rpc.Post(func(*erpc.Rpc) { done(err) })
+// post tells the loop; a closed Rpc, which is the error, has nobody to tell.
+func (f *Files) post(done func(error), err error) error {
+	return f.rpc.Post(func(*erpc.Rpc) { done(err) })
 }
 
 func (f *Files) do(j *job) error {
@@ -147,9 +158,9 @@ func (f *Files) do(j *job) error {
 	}
 	switch {
 	case j.install:
-		return f.dir.Install(j.snapshot.GetMetadata(), j.record.Hard, j.record.Entries)
-	case j.snapshot != nil: // from the leader: then nothing before it counts
-		return f.dir.Compact(j.snapshot, j.record.Hard, j.record.Entries)
+		return f.dir.Install(wal.Own, j.snapshot.GetMetadata(), j.record.Hard, j.record.Entries)
+	case j.snapshot != nil: // then nothing before it counts
+		return f.dir.Install(wal.Leader, j.snapshot.GetMetadata(), j.record.Hard, j.record.Entries)
 	}
 	began := monotime.Now()
 	err := f.dir.Save(&j.record)
@@ -170,11 +181,6 @@ func (f *Files) Save(hard *pb.HardState, entries []*pb.Entry, snapshot *pb.Snaps
 // Raise implements Disk.
 func (f *Files) Raise(format uint8) { f.form = uint32(format) }
 
-// Prepare implements Disk.
-func (f *Files) Prepare(s *pb.Snapshot, done func(error)) {
-	f.side.Go(func() { f.post(done, f.dir.Prepare(s)) })
-}
-
 // Compact implements Disk.
 func (f *Files) Compact(s *pb.Snapshot, hard *pb.HardState, entries []*pb.Entry, done func(error)) {
 	f.jobs <- job{record: wal.Record{Hard: hard, Entries: entries}, snapshot: s,
@@ -183,7 +189,7 @@ func (f *Files) Compact(s *pb.Snapshot, hard *pb.HardState, entries []*pb.Entry,
 
 // SavePeers implements Disk.
 func (f *Files) SavePeers(peers map[uint64]uint64, done func(error)) {
-	f.side.Go(func() { f.post(done, f.dir.SavePeers(peers)) })
+	f.side.Go(func() { _ = f.post(done, f.dir.SavePeers(peers)) })
 }
 
 // SyncTime implements Disk.
@@ -191,16 +197,3 @@ func (f *Files) SyncTime() time.Duration { return f.pace.typical() }
 
 // SyncP99 implements Disk: of the last 1000 writes.
 func (f *Files) SyncP99() time.Duration { return f.pace.p99() }
-
-// Close waits for what is under way. The loop must not run any more.
-func (f *Files) Close() error {
-	if f.stop != nil {
-		close(f.stop)
-	}
-	f.side.Wait()
-	close(f.jobs)
-	if f.rpc != nil {
-		<-f.ended
-	}
-	return f.dir.Close()
-}

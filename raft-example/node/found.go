@@ -32,12 +32,30 @@ func Found(path string, cluster, id uint64, s replica.Start) error {
 		return errors.Join(err, os.RemoveAll(part))
 	}
 	if err = dir.Raise(uint32(s.Version)); err == nil {
-		err = dir.Compact(s.Snapshot, s.Hard, nil)
+		err = begin(dir, &s)
 	}
 	if err = errors.Join(err, dir.Close()); err != nil {
 		return errors.Join(err, os.RemoveAll(part))
 	}
 	return wal.Move(part, path)
+}
+
+// startOf returns the start of a replica with this log.
+func startOf(s *wal.State) replica.Start {
+	start := replica.Start{Hard: s.Hard, Snapshot: s.Snapshot, Entries: s.Entries}
+	if s.State != nil {
+		start.State = s.State
+	}
+	return start
+}
+
+// begin puts the snapshot of s in a folder, with a log behind it.
+func begin(dir *wal.Dir, s *replica.Start) error {
+	meta := s.Snapshot.GetMetadata()
+	if err := dir.Copy(wal.Leader, meta, s.Source()); err != nil {
+		return err
+	}
+	return dir.Install(wal.Leader, meta, s.Hard, nil)
 }
 
 // RecoverFiles makes, of the folder of one replica of a cluster that has lost its quorum, the
@@ -60,9 +78,8 @@ func RecoverFiles(from string, old wal.Identity, path string, cluster uint64, ad
 	case err != nil:
 		return s, err
 	}
-	defer func() { err = errors.Join(err, dir.Close()) }()
-	s, err = replica.Recover(replica.Start{Hard: state.Hard, Snapshot: state.Snapshot,
-		Entries: state.Entries}, map[uint64]string{old.Replica: addr})
+	defer func() { err = errors.Join(err, state.State.Close(), dir.Close()) }()
+	s, err = replica.Recover(startOf(&state), map[uint64]string{old.Replica: addr})
 	if err != nil {
 		return s, fmt.Errorf("%s: %w", from, err)
 	}

@@ -3,6 +3,7 @@ package node
 import (
 	"errors"
 	"fmt"
+	"io"
 	"log/slog"
 	"maps"
 	"time"
@@ -64,9 +65,6 @@ type Config struct {
 	Volatile bool
 	// Clock returns the time, which never goes backwards. Default: the system's.
 	Clock func() monotime.Time
-	// MaxSnapshot bounds the bytes of a received snapshot. Default just under 2 GiB, the most
-	// that a file of package wal can hold.
-	MaxSnapshot int
 	// Gather is how many events a pass of the loop has before the next one gathers: it handles
 	// all of its events at its end, with one Ready, one write and one message to each peer. In
 	// others the first event is handled at once, for latency. Default 4; negative: always gather.
@@ -95,9 +93,14 @@ type Disk interface {
 	// Raise tells the format of what follows. Nothing of it is written before a program that does not
 	// know the format would refuse the disk.
 	Raise(format uint8)
+	// Save saves; a snapshot, without its data, is the one that Receive took.
 	Save(hard *pb.HardState, entries []*pb.Entry, snapshot *pb.Snapshot, done func(error))
-	// Prepare writes a snapshot while Saves go on; Compact puts it in its place.
-	Prepare(s *pb.Snapshot, done func(error))
+	// Prepare takes a snapshot of this replica, whose data has size bytes, while Saves go on; Compact
+	// puts it in its place. Receive takes one of the leader. One of each is written at a time.
+	Prepare(size uint64) Sink
+	Receive(size uint64) Sink
+	// Open gives out the data of the snapshot that is there, or prepared.
+	Open(s *pb.Snapshot, done func(Stream, error))
 	Compact(s *pb.Snapshot, hard *pb.HardState, entries []*pb.Entry, done func(error))
 	// SavePeers makes the identities of other replicas' logs durable; in no order with the rest.
 	SavePeers(peers map[uint64]uint64, done func(error))
@@ -129,6 +132,12 @@ type Node struct {
 	backup   backup
 	err      error
 
+	get        *receipt // a snapshot that comes in, or nil
+	own        *own     // one of this replica on its way to the disk, or nil
+	compacting bool     // another one is put in its place
+	transfers  uint64   // to peers, so far
+	ended      []ended  // of them, those that the replica does not know of
+
 	busy   bool // something was processed in this pass, or nothing shall be before its end
 	events int  // in this pass
 	moved  bool // packets may have been left to send since the last Poll
@@ -151,9 +160,6 @@ func New(cfg Config) (*Node, error) {
 	if cfg.Clock == nil {
 		cfg.Clock = monotime.Now
 	}
-	if cfg.MaxSnapshot == 0 {
-		cfg.MaxSnapshot = 1<<31 - 1<<20
-	}
 	if cfg.Incarnation == 0 {
 		cfg.Incarnation = NewLogID()
 	}
@@ -169,7 +175,10 @@ func New(cfg Config) (*Node, error) {
 	n := &Node{cfg: cfg, peers: map[uint64]*peer{}, busy: cfg.Gather < 0}
 	n.known.durable = maps.Clone(cfg.Peers)
 	rep, err := replica.New(cfg.Config, n, cfg.Start, cfg.Clock())
-	n.rep = rep
+	n.rep, n.cfg.Start = rep, replica.Start{} // which may be large
+	if c, ok := cfg.Start.State.(io.Closer); ok {
+		err = errors.Join(err, c.Close())
+	}
 	return n, err
 }
 
@@ -249,6 +258,7 @@ func (n *Node) Poll() bool {
 	now := n.cfg.Clock()
 	n.checkStall(now)
 	n.rep.Tick(now)
+	n.tellEnded()
 	if n.events > 0 {
 		n.charge(StepRest, n.events)
 	}
@@ -257,7 +267,7 @@ func (n *Node) Poll() bool {
 	n.handed(now)
 	n.checkDisk()
 	n.acquaint(now)
-	more := n.rep.Background()
+	more := n.own.step()
 	n.busy, n.events = n.events > n.cfg.Gather, 0
 	moved := n.moved
 	n.moved = false
@@ -354,23 +364,6 @@ func (n *Node) Save(hard *pb.HardState, entries []*pb.Entry, snapshot *pb.Snapsh
 	n.cfg.Disk.Save(hard, entries, snapshot, func(err error) {
 		n.rep.Saved(err)
 		n.work()
-	})
-}
-
-// Prepare implements replica.Host.
-func (n *Node) Prepare(s *pb.Snapshot) {
-	n.cfg.Disk.Prepare(s, func(err error) {
-		n.rep.Prepared(err)
-		n.work()
-	})
-}
-
-// Compact implements replica.Host.
-func (n *Node) Compact(s *pb.Snapshot, hard *pb.HardState, entries []*pb.Entry) {
-	n.cfg.Disk.Compact(s, hard, entries, func(err error) {
-		if err != nil {
-			n.fail(fmt.Errorf("node: the snapshot could not be written: %w", err))
-		}
 	})
 }
 

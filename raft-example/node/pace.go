@@ -76,9 +76,9 @@ func (n *Node) checkDisk() {
 		"replica", n.cfg.ID, "sync", took, "election timeout", timeout, "tick", n.rep.TickFor(took))
 }
 
-// checkStall tells of each time for which the loop did not run, though a replica sleeps for less
-// than an election timeout: the process was stopped, or had no processor. The others may have
-// elected a leader meanwhile. It is no fault of the disk: see replica.WriteFor.
+// checkStall logs each pause of the loop that was longer than an election timeout. A replica sleeps
+// for less, so the process was stopped, or had no processor. The others may have elected a leader
+// meanwhile. It is no fault of the disk: see replica.WriteFor.
 func (n *Node) checkStall(now monotime.Time) {
 	past := now.Sub(n.polled)
 	if n.polled != 0 && past > n.rep.ElectionTimeout() {

@@ -17,7 +17,9 @@ type slowDisk struct{ pace }
 
 func (*slowDisk) Raise(uint8)                                                   {}
 func (*slowDisk) Save(*pb.HardState, []*pb.Entry, *pb.Snapshot, func(error))    {}
-func (*slowDisk) Prepare(*pb.Snapshot, func(error))                             {}
+func (*slowDisk) Prepare(uint64) Sink                                           { return nil }
+func (*slowDisk) Receive(uint64) Sink                                           { return nil }
+func (*slowDisk) Open(*pb.Snapshot, func(Stream, error))                        {}
 func (*slowDisk) Compact(*pb.Snapshot, *pb.HardState, []*pb.Entry, func(error)) {}
 func (*slowDisk) SavePeers(map[uint64]uint64, func(error))                      {}
 
@@ -95,8 +97,8 @@ func TestHungDiskWarns(t *testing.T) {
 	}
 }
 
-// TestStalled: a process that was stopped says so, and that its disk hangs only if it does so for as
-// long as any other must.
+// TestStalled: a process that was stopped says so, and that its disk hangs only if it does so for
+// as long as any other must.
 func TestStalled(t *testing.T) {
 	var log bytes.Buffer
 	now := monotime.Time(1)

@@ -35,7 +35,6 @@ type peer struct {
 	buf     []byte           // messages to it
 	isOut   bool             // it is in Node.touched
 	snap    *transfer        // to it
-	get     receipt          // from it
 	done    erpc.Continuation
 }
 
@@ -215,10 +214,6 @@ func (n *Node) Send(m *pb.Message) {
 	if p == nil {
 		return
 	}
-	if m.GetType() == pb.MsgSnap {
-		p.sendSnapshot(m)
-		return
-	}
 	p.buf = replica.AppendMessage(p.buf, m)
 	p.touch()
 }
@@ -271,6 +266,7 @@ func (n *Node) release(now monotime.Time) {
 	}
 	n.tellRemoved()
 	n.backup.expire(now)
+	n.expire(now)
 	for _, p := range n.touched {
 		for p.old > 0 && len(p.open) > 0 { // respond counts
 			n.moved = true

@@ -87,7 +87,7 @@ func TestAdmins(t *testing.T) {
 				if strings.HasPrefix(line, "backup") {
 					want = "has the state"
 				} else if line == "upgrade" {
-					want = "version is 1\n"
+					want = "version is 2\n"
 				}
 				admin.want(line, cli.Done, want)
 			}
@@ -121,6 +121,8 @@ func TestRoleMistakes(t *testing.T) {
 		{psk, []string{admins + writeFile(t, "# mine\n"+adminsKey+clientsKey)},
 			"key 2 is one of --psk-file"},
 		{psk, []string{peers, admins + writeFile(t, membersKey)}, "key 1 is one of --peer-psk-file"},
+		{psk, []string{"--peer-psk-file=" + writeFile(t, clientsKey+membersKey)},
+			"--psk-file, too, so all clients would be members"},
 		{psk, []string{admins + writeFile(t, "no key")}, "line 1 is neither"},
 		{psk, []string{admins + "/no/such/file"}, "--admin-psk-file: open /no/such/file"},
 		{psk, []string{"--admin-name=a"}, "--admin-name needs --tls-cert and --tls-ca"},
@@ -133,6 +135,7 @@ func TestRoleMistakes(t *testing.T) {
 		{member, []string{peerName, "--admin-name=spiffe://store/member/*"}, "would match both"},
 		{member, []string{peerName, "--admin-name=spiffe://store/member/ann*"}, "would match both"},
 		{member, []string{peerName, "--admin-name=spiffe://*/member/*"}, "would match both"},
+		{member, []string{peerName, "--admin-name=spiffe://*/*/bob"}, "would match both"},
 	} {
 		status, out, errOut := runCommand(t, slices.Concat([]string{"server", "--id=1", "--join",
 			"--addr=127.0.0.1:0"}, c.base, c.more)...)

@@ -119,6 +119,9 @@ func (c *backupCmd) from(ctx context.Context, b *client.Blocking, addr string) (
 		if err == nil {
 			_, err = w.Write(p.Data)
 		}
+		if err == nil && q.Offset>>22 != (q.Offset+uint64(len(p.Data)))>>22 {
+			err = f.Sync() // one sync of all of it would hold up others on the same disk
+		}
 		if q.Offset += uint64(len(p.Data)); err != nil || q.Offset == p.Total {
 			return last, errors.Join(err, seal(f, sum))
 		}
@@ -159,23 +162,48 @@ func seal(f *os.File, sum hash.Hash) error {
 	return errors.Join(err, f.Sync())
 }
 
-// parseBackup reads a backup; the snapshot is a part of b. The error is errBackup.
-func parseBackup(b []byte) (*pb.Snapshot, error) {
-	if len(b) < backupHead+sha256.Size || binary.LittleEndian.Uint64(b) != backupMagic {
-		return nil, errBackup
+// backupState is the state in a backup, to be read once.
+type backupState struct {
+	io.Reader
+	size uint64
+}
+
+// Size implements replica.Source.
+func (s backupState) Size() uint64 { return s.size }
+
+// parseBackup reads a backup to its end, and returns what a replica begins with, whose state is
+// read from the file once more. The error is errBackup, or one of the system.
+func parseBackup(f io.ReaderAt, size int64) (s replica.Start, err error) {
+	if size < backupHead+sha256.Size {
+		return s, errBackup
 	}
-	if v := binary.LittleEndian.Uint64(b[8:]); v != backupVersion {
-		return nil, fmt.Errorf("version %d of backups, this program knows %d: take a newer one", v,
+	head := make([]byte, backupHead)
+	if _, err = f.ReadAt(head, 0); err != nil {
+		return s, err
+	}
+	field := func(at int) uint64 { return binary.LittleEndian.Uint64(head[at:]) }
+	if field(0) != backupMagic {
+		return s, errBackup
+	}
+	if v := field(8); v != backupVersion {
+		return s, fmt.Errorf("version %d of backups, this program knows %d: take a newer one", v,
 			backupVersion)
 	}
-	body, sum := b[:len(b)-sha256.Size], b[len(b)-sha256.Size:]
-	if got := sha256.Sum256(body); !bytes.Equal(got[:], sum) ||
-		binary.LittleEndian.Uint64(b[40:]) != uint64(len(body)-backupHead) {
-		return nil, errBackup
+	sum, end := sha256.New(), size-sha256.Size
+	if _, err = io.Copy(sum, io.NewSectionReader(f, 0, end)); err != nil {
+		return s, err
 	}
-	return &pb.Snapshot{Data: body[backupHead:], Metadata: &pb.SnapshotMetadata{
-		Index: new(binary.LittleEndian.Uint64(b[24:])),
-		Term:  new(binary.LittleEndian.Uint64(b[32:]))}}, nil
+	want := make([]byte, sha256.Size)
+	if _, err = f.ReadAt(want, end); err != nil {
+		return s, err
+	}
+	if !bytes.Equal(sum.Sum(nil), want) || field(40) != uint64(end-backupHead) {
+		return s, errBackup
+	}
+	s.State = backupState{io.NewSectionReader(f, backupHead, end-backupHead), field(40)}
+	s.Snapshot = &pb.Snapshot{Metadata: &pb.SnapshotMetadata{Index: new(field(24)),
+		Term: new(field(32))}}
+	return s, nil
 }
 
 type restoreCmd struct {
@@ -197,18 +225,29 @@ func (c *restoreCmd) Run(e *cli.Env) error {
 	if err := c.check(c.ID); err != nil {
 		return err
 	}
-	b, err := os.ReadFile(c.File)
-	var s replica.Start
-	if err == nil {
-		if s.Snapshot, err = parseBackup(b); err == nil {
-			s, err = replica.Recover(s, map[uint64]string{c.ID: c.Addr})
-		}
-	}
-	if err == nil {
-		err = node.Found(c.Dir, c.NewCluster, c.ID, s)
-	}
+	s, err := c.restore()
 	if err != nil {
 		return fmt.Errorf("restore %s: %w", c.File, err)
 	}
 	return c.print(e, c.ID, &s)
+}
+
+// restore makes the folder.
+func (c *restoreCmd) restore() (s replica.Start, err error) {
+	f, err := os.Open(c.File)
+	if err != nil {
+		return s, err
+	}
+	defer func() { err = errors.Join(err, f.Close()) }()
+	st, err := f.Stat()
+	if err == nil {
+		s, err = parseBackup(f, st.Size())
+	}
+	if err == nil {
+		s, err = replica.Recover(s, map[uint64]string{c.ID: c.Addr})
+	}
+	if err != nil {
+		return s, err
+	}
+	return s, node.Found(c.Dir, c.NewCluster, c.ID, s)
 }

@@ -118,7 +118,7 @@ func TestBackupsAtOnce(t *testing.T) {
 			mu.Lock()
 			defer mu.Unlock()
 			if status == cli.Done {
-				if _, err = parseBackup(b); err != nil {
+				if _, err = parseBackup(bytes.NewReader(b), int64(len(b))); err != nil {
 					t.Error(err)
 				}
 				whole++

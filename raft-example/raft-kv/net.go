@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"math/rand/v2"
 	"net"
 	"os"
 	"strconv"
@@ -179,15 +180,21 @@ func parseList(what, text string) (map[uint64]string, error) {
 	return peers, nil
 }
 
-// freeAddrs returns n addresses on loopback that nobody uses at the moment.
+// freeAddrs returns n addresses on loopback that nobody uses at the moment. Their ports are below
+// those that systems give to sockets that name none: such a socket does not take one of them before
+// its user does, or while that starts again.
 func freeAddrs(n int) (addrs []string, err error) {
-	for range n {
-		c, err := net.ListenPacket("udp", "127.0.0.1:0")
-		if err != nil {
+	const least, most = 10_000, 32_767
+	for tries := 0; len(addrs) < n; tries++ {
+		addr := fmt.Sprint("127.0.0.1:", least+rand.IntN(most-least+1))
+		c, err := net.ListenPacket("udp", addr)
+		if err != nil && tries < 1000 {
+			continue
+		} else if err != nil {
 			return nil, err
 		}
 		defer c.Close()
-		addrs = append(addrs, c.LocalAddr().String())
+		addrs = append(addrs, addr)
 	}
 	return addrs, nil
 }

@@ -64,7 +64,7 @@ func (f *roleFlags) configure(n *netFlags, cfg *node.Config) (err error) {
 	}
 	for _, a := range f.AdminName {
 		for _, p := range f.PeerName {
-			if covers(a, p) || covers(p, a) {
+			if overlap(a, p) {
 				return cli.Usagef("--admin-name %q, --peer-name %q: a certificate would match both: give "+
 					"admins and members other names", a, p)
 			}
@@ -82,12 +82,6 @@ func (f *roleFlags) configure(n *netFlags, cfg *node.Config) (err error) {
 	}
 	cfg.Trust, cfg.Admins = t, admins
 	return nil
-}
-
-// covers reports whether one pattern matches all that another one does, as far as that is easy.
-func covers(p, other string) bool {
-	is, _ := path.Match(p, other)
-	return is || p == other
 }
 
 // role makes a role of its flags, which begin with a prefix. Holds tells the names of its keys. The

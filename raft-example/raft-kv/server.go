@@ -28,7 +28,7 @@ type serverCmd struct {
 	Scrub time.Duration `default:"1h" help:"How often the checksums on the disk are checked; 0: never; default ${default}." placeholder:"TIME"`
 	Keys  int           `help:"How many keys to make room for." placeholder:"N"`
 	Spin  bool          `help:"Never sleep: lowest latency, one core busy."`
-	GC    int           `name:"gc" default:"400" help:"The garbage collector's GOGC; default ${default}." placeholder:"PERCENT"`
+	GC    int           `name:"gc" default:"400" help:"The garbage collector's GOGC, while there is at most 128 MiB of garbage, or a tenth of the store; default ${default}." placeholder:"PERCENT"`
 	Heap  int           `name:"gc-heap" default:"64" help:"Heap in MiB before it is collected at all; at most an eighth of the memory; default ${default}." placeholder:"MIB"`
 	Child bool          `hidden:"" help:"End with standard input."`
 
@@ -60,6 +60,10 @@ advances by that time, no other one may advance by 9 ticks. Otherwise reads may 
 raft-kv tick changes tick and lease of a cluster that runs. From then on --tick and --lease do not
 count: the log says them.`
 }
+
+// mostGarbage bounds the heap of a large store in bytes, whatever GOGC says: tables of keys have no
+// pointers, so that a collection has little to do.
+const mostGarbage = 128 << 20
 
 // ready is printed with --json when the replica listens.
 type ready struct {
@@ -108,7 +112,7 @@ func (c *serverCmd) Run(e *cli.Env) (err error) {
 	if err = c.configure(&c.netFlags, &cfg); err != nil {
 		return err
 	}
-	defer leastheap.Keep(uint64(c.Heap)<<20, c.GC)()
+	defer leastheap.KeepWithin(uint64(c.Heap)<<20, mostGarbage, c.GC)()
 	cfg.Start, cfg.Logger = start, slog.New(slog.NewTextHandler(e.Err,
 		&slog.HandlerOptions{Level: slog.LevelWarn}))
 	tr, err := c.listen(c.Addr) // before the files: a second start by mistake touches none of them

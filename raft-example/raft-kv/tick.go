@@ -50,7 +50,8 @@ func (c *tickCmd) Run(e *cli.Env) error {
 		if err != nil {
 			return err
 		}
-		return e.Print(c.JSON, now.Timing, "the tick is %v, the lease %v", now.Timing.Tick,
-			now.Timing.Lease)
+		t := now.Timing.Tick
+		return e.Print(c.JSON, now.Timing, "the tick is %v, the lease %v; members elect another leader "+
+			"%v to %v after they last heard of one", t, now.Timing.Lease, 10*t, 20*t)
 	})
 }

@@ -33,7 +33,7 @@ func TestUpgradeCommand(t *testing.T) {
 	if err := o.f.start(last); err != nil {
 		t.Fatal(err)
 	}
-	say("raft-kv: there is no such version in the program of the leader: 9, and replica ", "upgrade --to=9")
+	say("raft-kv: "+errNoVersion.Error()+": 9, and replica ", "upgrade --to=9")
 	say(" knows 0 to 2; start all members in a newer one first\n", "upgrade --to=9")
 	say("the cluster's version is 2", "upgrade")
 	say("the cluster's version is 2 already", "upgrade")
@@ -41,7 +41,7 @@ func TestUpgradeCommand(t *testing.T) {
 	say("the tick is 30ms, the lease 150ms", "tick 30ms --lease 150ms")
 	say("the tick is 40ms, the lease 200ms", "tick 40ms")
 	say("the tick is 40ms, the lease 200ms, by the log", "status")
-	say("want 1ms to 10s", "tick 1us")
+	say("want 1ms to 500ms", "tick 1us")
 	say("at most 9 ticks, 360ms", "tick 40ms --lease 361ms")
 	for _, c := range o.f.children {
 		c.stop()

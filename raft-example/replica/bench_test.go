@@ -22,7 +22,8 @@ func (w *wire) Send(m *pb.Message) {
 func (w *wire) Answer(_ uint64, a *kv.Answer)                    { w.answered++ }
 func (w *wire) Save(*pb.HardState, []*pb.Entry, *pb.Snapshot)    {}
 func (w *wire) Compact(*pb.Snapshot, *pb.HardState, []*pb.Entry) {}
-func (w *wire) Prepare(*pb.Snapshot)                             {}
+func (w *wire) SendSnapshot(*pb.Message, *kv.Saver)              {}
+func (w *wire) Prepare(*pb.Snapshot, *kv.Saver)                  {}
 func (w *wire) Durable() bool                                    { return false }
 
 // trio is three replicas whose messages are carried by hand.

@@ -73,18 +73,11 @@ func (r *Replica) overtaken() {
 	r.commits = nil
 }
 
-// restoring reports whether raft may have taken a snapshot that is not the state yet. Its members
-// are those of the snapshot then, and an earlier change must not be applied to them.
-func (r *Replica) restoring() bool {
-	k := r.log.loading
-	return k != nil && k.store != nil || r.next.snapshot != nil || r.under.snapshot != nil
-}
-
 // applyCommits applies what is committed. A change of membership waits until this disk knows
 // that it is committed: a replica that restarts with the membership of before may wait for a
 // member that is gone for good.
 func (r *Replica) applyCommits() {
-	for len(r.commits) > 0 && r.err == nil && !r.restoring() {
+	for len(r.commits) > 0 && r.err == nil && !r.Restoring() {
 		m := r.commits[0]
 		if lastChange(m.Entries) > r.durableCommit {
 			r.next.sync = true
@@ -145,7 +138,7 @@ func (r *Replica) save() (done bool) {
 	r.saving, r.under, r.saveFrom = true, w, r.now
 	var snapshot *pb.Snapshot
 	if w.snapshot != nil {
-		snapshot = w.snapshot.m.GetSnapshot()
+		snapshot = w.snapshot.s
 	}
 	r.host.Save(w.hard, w.entries, snapshot)
 	return false
@@ -199,42 +192,3 @@ func (r *Replica) Saved(err error) {
 // be in it. That time does not count as time without a leader: else a disk that is slower than
 // an election timeout ends every election before its votes are counted.
 func (r *Replica) waitsForDisk() bool { return r.saving && r.leader == 0 }
-
-// Prepared tells that the snapshot of the last Prepare is written. The caller then calls
-// Process.
-func (r *Replica) Prepared(err error) {
-	s := r.log.preparing
-	r.log.preparing, r.log.writing = nil, false
-	if r.err != nil {
-		return
-	}
-	defer r.guard()
-	if err != nil {
-		r.fail(fmt.Errorf("replica: a snapshot could not be written: %w", err))
-		return
-	}
-	if s != nil { // else the leader sent a newer one meanwhile
-		r.log.prepared, r.changed = s, true
-	}
-}
-
-// install puts a snapshot that is written in the place of the log until there. It is called
-// while no write is under way: then the log in memory is the one on the disk.
-func (r *Replica) install() {
-	s := r.log.prepared
-	if s == nil {
-		return
-	}
-	r.log.prepared = nil
-	var entries []*pb.Entry
-	at := s.GetMetadata().GetIndex()
-	if last := r.lastIndex(); last > at {
-		var err error // compact has kept them
-		if entries, err = r.log.Entries(at+1, last+1, 1<<62); err != nil {
-			r.fail(fmt.Errorf("replica: entries behind the snapshot at %d: %w", at, err))
-			return
-		}
-	}
-	hard, _, _ := r.log.InitialState()
-	r.host.Compact(s, hard, entries)
-}

@@ -1,11 +1,7 @@
 package replica
 
 import (
-	"flag"
-	"fmt"
-	"slices"
 	"testing"
-	"time"
 
 	"github.com/userspace-rpc/erpc/kit/monotime"
 	"github.com/userspace-rpc/erpc/raft-example/kv"
@@ -22,7 +18,8 @@ func (h *stuck) Send(m *pb.Message) { h.sent = append(h.sent, m.GetType()) }
 
 func (h *stuck) Answer(uint64, *kv.Answer)                        {}
 func (h *stuck) Save(*pb.HardState, []*pb.Entry, *pb.Snapshot)    { h.saves++ }
-func (h *stuck) Prepare(*pb.Snapshot)                             {}
+func (h *stuck) SendSnapshot(*pb.Message, *kv.Saver)              {}
+func (h *stuck) Prepare(*pb.Snapshot, *kv.Saver)                  {}
 func (h *stuck) Compact(*pb.Snapshot, *pb.HardState, []*pb.Entry) {}
 func (h *stuck) Durable() bool                                    { return true }
 
@@ -169,78 +166,5 @@ func TestMembershipWaitsForDisk(t *testing.T) {
 	r.Process()
 	if _, is := r.Member(4); !is || r.Status().Applied != 4 {
 		t.Errorf("%+v", r.Status())
-	}
-}
-
-var stateFlag = flag.Int("state", 4<<20, "bytes of the state in TestBigState")
-
-// TestBigState: a snapshot is made and read in pieces, between which the loop goes on: with a
-// state of a gibibyte (-state=1073741824 -v prints the longest piece), too.
-func TestBigState(t *testing.T) {
-	const perKey = 2 + kv.MaxKey + kv.MaxValue
-	r, _ := newStuck(t)
-	keys := *stateFlag / perKey
-	c := kv.Command{Op: kv.Put, Session: 1, Seq: 1}
-	r.store.Apply(1, (&kv.Command{Op: kv.Open}).Append(nil))
-	c.Value, _ = kv.MakeValue(make([]byte, kv.MaxValue))
-	for i := range keys {
-		c.Seq = uint64(i + 1)
-		c.Key, _ = kv.MakeKey(fmt.Sprintf("%016d", i))
-		r.store.Apply(1, c.Append(nil))
-	}
-	var took []time.Duration
-	pass := func() bool {
-		began := monotime.Now()
-		more := r.Background()
-		took = append(took, monotime.Now().Sub(began))
-		return more
-	}
-	report := func(what string) {
-		sum := time.Duration(0)
-		for _, d := range took {
-			sum += d
-		}
-		t.Logf("%s %d keys: %d passes, %v in all, the longest %v", what, keys, len(took), sum,
-			slices.Max(took))
-		if len(took) < keys/(4*atOnce) {
-			t.Errorf("%s %d keys took %d passes only", what, keys, len(took))
-		}
-		took = nil
-	}
-	began := monotime.Now()
-	r.log.make(true)
-	t.Logf("begun in %v", monotime.Now().Sub(began))
-	for pass() {
-	}
-	report("made")
-	snap := r.log.snap
-	if snap == nil || !r.log.writing {
-		t.Fatal("no snapshot")
-	}
-	other, h := newStuck(t)
-	want := r.store.Digest()
-	r = other
-	snap.Metadata.Index, snap.Metadata.Term = new(uint64(100)), new(uint64(5))
-	began = monotime.Now()
-	step(r, &pb.Message{Type: pb.MsgSnap.Enum(), From: new(uint64(2)), Term: new(uint64(5)),
-		Snapshot: snap})
-	t.Logf("taken in %v", monotime.Now().Sub(began))
-	for pass() {
-		if len(took) == 3 {
-			step(r, &pb.Message{Type: pb.MsgHeartbeat.Enum(), From: new(uint64(2)), Term: new(uint64(5)),
-				Commit: new(uint64(1))})
-		}
-	}
-	report("read")
-	began = monotime.Now()
-	for range 2 { // the first one saves the term
-		r.Process()
-		r.Saved(nil)
-	}
-	r.Process()
-	t.Logf("restored in %v", monotime.Now().Sub(began))
-	if r.store.Digest() != want || r.applied != 100 || h.taken(pb.MsgHeartbeatResp) != 1 ||
-		r.Err() != nil {
-		t.Errorf("applied %d, sent %v, %v", r.applied, h.sent, r.Err())
 	}
 }

@@ -64,8 +64,7 @@ func (r *Replica) step(m *pb.Message) {
 		}
 	}
 	if m.GetType() == pb.MsgSnap {
-		_ = r.stepSnapshot(m) // a damaged one is lost
-		return
+		return // it comes by Restore
 	}
 	if m.GetType() == pb.MsgReadIndex && !r.knows() {
 		return // the follower asks again

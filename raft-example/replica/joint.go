@@ -107,7 +107,9 @@ func (r *Replica) reconfigure(data []byte) {
 	r.void()
 	clear(r.early.acks)
 	matched := r.matched()
+	r.log.changes = true
 	conf := r.rn.ApplyConfChange(cc)
+	r.log.changes = false
 	r.log.conf, r.left = conf, 0
 	maps.Copy(r.members, addrs)
 	for id := range r.members {

@@ -17,10 +17,22 @@ type memlog struct {
 	// handed out is not either.
 	base, baseTerm uint64
 	entries        []*pb.Entry
+	bytes          uint64 // of them
 }
 
 // entryOverhead is the number of bytes that an entry counts besides its data.
 const entryOverhead = 24
+
+// sizeOf is about how many bytes of memory entries take.
+func sizeOf(entries []*pb.Entry) (n uint64) {
+	for _, e := range entries {
+		n += entryMemory + uint64(len(e.Data))
+	}
+	return n
+}
+
+// entryMemory is what an entry takes besides its data, with its fields.
+const entryMemory = 160
 
 // InitialState implements raft.Storage.
 func (l *memlog) InitialState() (*pb.HardState, *pb.ConfState, error) {
@@ -83,10 +95,12 @@ func (l *memlog) Append(entries []*pb.Entry) error {
 	case at > have:
 		return fmt.Errorf("%w: entry %d behind %d", ErrRaft, entries[0].GetIndex(), l.last())
 	case at < have:
+		l.bytes -= sizeOf(l.entries[at:])
 		l.entries = append(l.entries[:at:at], entries...) // a copy, since somebody may have the old list
 	default:
 		l.entries = append(l.entries, entries...)
 	}
+	l.bytes += sizeOf(entries)
 	return nil
 }
 
@@ -99,6 +113,7 @@ func (l *memlog) Compact(i uint64) error {
 		return raft.ErrUnavailable
 	}
 	l.baseTerm, _ = l.Term(i)
+	l.bytes -= sizeOf(l.entries[:i-l.base])
 	l.entries = append(make([]*pb.Entry, 0, len(l.entries)), l.entries[i-l.base:]...)
 	l.base = i
 	return nil
@@ -111,6 +126,6 @@ func (l *memlog) ApplySnapshot(s *pb.Snapshot) error {
 		return raft.ErrSnapOutOfDate
 	}
 	l.conf, l.snap = m.GetConfState(), m.GetIndex()
-	l.base, l.baseTerm, l.entries = m.GetIndex(), m.GetTerm(), nil
+	l.base, l.baseTerm, l.entries, l.bytes = m.GetIndex(), m.GetTerm(), nil, 0
 	return nil
 }

@@ -1,6 +1,7 @@
 package replica
 
 import (
+	"io"
 	"testing"
 	"time"
 
@@ -19,20 +20,39 @@ type post struct {
 }
 
 func (p *post) Send(m *pb.Message) {
-	if m.GetType() == pb.MsgSnap {
-		p.out = append(p.out, proto.Clone(m).(*pb.Message))
-		return
-	}
 	c, _, err := ParseMessage(AppendMessage(nil, m))
 	if err != nil {
 		panic(err)
 	}
 	p.out = append(p.out, c)
 }
+
+func (p *post) SendSnapshot(m *pb.Message, from *kv.Saver) {
+	c := proto.Clone(m).(*pb.Message)
+	c.Snapshot.Data, _ = io.ReadAll(from)
+	p.out = append(p.out, c)
+}
+
+// Step takes snapshots, too.
+func (p *post) Step(m *pb.Message) { give(p.Replica, m) }
+
+// give has a replica take a message, also a snapshot with its data.
+func give(r *Replica, m *pb.Message) {
+	if m.GetType() != pb.MsgSnap {
+		r.Step(m)
+		return
+	}
+	l, err := readAll(newWhole(m.Snapshot.Data))
+	if err != nil {
+		panic(err)
+	}
+	r.Restore(m, l)
+}
+
 func (p *post) Answer(tag uint64, a *kv.Answer)                  { p.answers[tag] = *a }
 func (p *post) Save(*pb.HardState, []*pb.Entry, *pb.Snapshot)    {}
 func (p *post) Compact(*pb.Snapshot, *pb.HardState, []*pb.Entry) {}
-func (p *post) Prepare(*pb.Snapshot)                             {}
+func (p *post) Prepare(*pb.Snapshot, *kv.Saver)                  {}
 func (p *post) Durable() bool                                    { return p.durable }
 
 // mesh is replicas whose messages a test carries, and their time.
@@ -43,7 +63,9 @@ type mesh struct {
 	now   monotime.Time
 	cut   map[uint64]bool // neither sends nor gets anything
 	moved map[pb.MessageType]int
-	after func(p *post) // each step, if not nil
+	snaps []*pb.Snapshot // all that were sent
+	lossy bool           // none of them arrives
+	after func(p *post)  // each step, if not nil
 }
 
 func newMesh(t *testing.T, cfg Config, voters ...uint64) *mesh {
@@ -93,6 +115,11 @@ func (m *mesh) carry() (any bool) {
 		for _, msg := range out {
 			any = true
 			m.moved[msg.GetType()]++
+			if msg.GetType() == pb.MsgSnap {
+				if m.snaps = append(m.snaps, msg.GetSnapshot()); m.lossy {
+					continue
+				}
+			}
 			if to := m.posts[msg.GetTo()]; to != nil && !m.cut[id] && !m.cut[msg.GetTo()] {
 				to.Step(msg)
 				if m.after != nil {

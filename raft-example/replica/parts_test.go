@@ -179,19 +179,15 @@ func TestSnapshotReport(t *testing.T) {
 		m.settle()
 	}
 	clear(m.cut)
+	m.lossy = true
 	ticks := func(n int) (snapshots int) { // all of which are lost
 		clear(m.moved)
 		for range n {
 			m.now = m.now.Add(tick20)
 			for _, p := range m.posts {
 				p.Tick(m.now)
-				for p.Background() {
-					continue
-				}
 			}
-			for m.carry() {
-				m.posts[3].log.loading = nil
-			}
+			m.settle()
 		}
 		return m.moved[pb.MsgSnap]
 	}

@@ -225,12 +225,8 @@ func (r *Replica) send(m *pb.Message) {
 		delete(r.held, to) // this one tells as much
 	}
 	if m.GetType() == pb.MsgSnap {
-		s := r.log.snap
-		if s.GetMetadata().GetIndex() != m.GetSnapshot().GetMetadata().GetIndex() {
-			r.rn.ReportSnapshot(to, raft.SnapshotFailure)
-			return
-		}
-		m.Snapshot = s
+		r.sendSnapshot(m)
+		return
 	}
 	r.host.Send(m)
 }
@@ -348,7 +344,9 @@ func (r *Replica) changeOne(data []byte) {
 	r.void()
 	clear(r.early.acks)
 	matched := r.matched()
+	r.log.changes = true
 	r.log.conf = r.rn.ApplyConfChange(cc)
+	r.log.changes = false
 	switch cc.GetType() {
 	case pb.ConfChangeRemoveNode:
 		r.part(cc.GetNodeId(), matched)

@@ -14,28 +14,33 @@ var ErrEmpty = errors.New("replica: the log has no state of a cluster")
 
 // Recover makes the start of a new cluster with other members, of what one replica of a cluster had
 // on its disk. All entries of its log count: those that it does not know to be committed may have
-// been acknowledged by others. Changes of membership do not count. Sessions are kept. Errors:
-// ErrEmpty, kv.ErrSnapshot, *kv.EntryError, ErrRaft for an entry of a type that is not known.
+// been acknowledged by others. Changes of membership do not count. Sessions are kept, and the tick
+// and the lease that the log has said. Errors: ErrEmpty, kv.ErrSnapshot, *kv.EntryError, ErrRaft
+// for an entry of a type that is not known.
 func Recover(from Start, members map[uint64]string) (Start, error) {
 	if raft.IsEmptySnap(from.Snapshot) {
 		return Start{}, ErrEmpty
 	}
-	k, err := load(&pb.Message{Snapshot: from.Snapshot})
-	if err == nil {
-		k.store, err = k.loader.Step(1 << 30)
+	l, err := readAll(from.Source())
+	if err != nil {
+		return Start{}, err
 	}
+	store, err := l.Store()
 	if err != nil {
 		return Start{}, err
 	}
 	meta := from.Snapshot.GetMetadata()
 	index, term := meta.GetIndex(), max(meta.GetTerm(), from.Hard.GetTerm())
 	for _, e := range from.Entries {
-		if err := replay(k.store, e); err != nil {
+		if err := replay(store, e); err != nil {
 			return Start{}, err
+		}
+		if a, ok := timingOf(e); ok {
+			l.timing = a
 		}
 		index = e.GetIndex()
 	}
-	return bootWith(k.store, members, index, term), nil
+	return startWith(store, members, l.timing, index, term), nil
 }
 
 // replay applies what an entry writes.

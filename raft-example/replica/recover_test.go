@@ -2,8 +2,10 @@ package replica
 
 import (
 	"errors"
+	"io"
 	"maps"
 	"testing"
+	"time"
 
 	"github.com/userspace-rpc/erpc/raft-example/kv"
 	pb "go.etcd.io/raft/v3/raftpb"
@@ -55,6 +57,38 @@ func TestRecover(t *testing.T) {
 		h.GetTerm() != 7 ||
 		!maps.Equal(st.Members, members) || len(st.Voters) != 1 || st.Voters[0] != 2 {
 		t.Errorf("%+v", st)
+	}
+}
+
+// TestRecoverTiming: a new cluster has the tick and the lease that the log has said last, in an
+// entry or in its snapshot.
+func TestRecoverTiming(t *testing.T) {
+	from := logOf(t)
+	for _, c := range []kv.Command{
+		{Op: kv.Raise, Format: 2},
+		{Op: kv.Timing, Format: 2, Seq: uint64(40 * time.Millisecond),
+			Session: uint64(80 * time.Millisecond)},
+	} {
+		from.Entries = append(from.Entries, &pb.Entry{Type: pb.EntryNormal.Enum(),
+			Term: new(uint64(6)), Index: new(uint64(len(from.Entries) + 2)), Data: c.Append(nil)})
+	}
+	members := map[uint64]string{2: "b:2"}
+	for _, in := range []string{"entry", "snapshot"} {
+		s, err := Recover(from, members)
+		if err != nil {
+			t.Fatal(err)
+		}
+		s.Snapshot.Data, _ = io.ReadAll(s.State)
+		s.State = nil
+		r, err := New(Config{ID: 2}, &stuck{}, s, 0)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := r.Timing(); got.Tick != 40*time.Millisecond || got.Lease != 80*time.Millisecond {
+			t.Errorf("by an %s: %+v", in, got)
+		}
+		s.Hard = from.Hard
+		from = s
 	}
 }
 

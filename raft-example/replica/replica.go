@@ -111,20 +111,24 @@ func (c Config) TickFor(sync time.Duration) time.Duration {
 	return max(c.Tick, (tick + time.Millisecond - 1).Truncate(time.Millisecond))
 }
 
-// Host is the outside of a Replica. Its methods are called inside Process, Tick and
-// Background, and must not call back before they return.
+// Host is the outside of a Replica. Its methods are called inside Process and Tick, and must not
+// call back before they return.
 type Host interface {
 	// Send sends a message to its receiver, or loses it. The message must not be kept.
 	Send(m *pb.Message)
+	// SendSnapshot sends a MsgSnap, which has no data: that comes from the Saver, in the replica's
+	// thread, which is to be ended when it is not read to its end; or, if that is nil, from the disk.
+	// Then SnapshotSent is called, later.
+	SendSnapshot(m *pb.Message, from *kv.Saver)
 	// Answer answers what Propose, Read or Change got with this tag. Once. It must not keep or
 	// change a.
 	Answer(tag uint64, a *kv.Answer)
 	// Save makes all of it durable and then calls Saved, later. Only if Durable; one at a
-	// time.
+	// time. The snapshot has no data: it is prepared as the leader's, see Restore.
 	Save(hard *pb.HardState, entries []*pb.Entry, snapshot *pb.Snapshot)
-	// Prepare writes a snapshot beside the one that is there, while Saves go on, and then
-	// calls Prepared, later.
-	Prepare(s *pb.Snapshot)
+	// Prepare writes a snapshot, whose data comes from the Saver in the replica's thread, beside the
+	// one that is there, while Saves go on, and then calls Prepared, later. Also called in Step.
+	Prepare(s *pb.Snapshot, from *kv.Saver)
 	// Compact puts the prepared snapshot in its place, with a log that begins behind it. It
 	// comes in order with Save, and nothing waits for it.
 	Compact(s *pb.Snapshot, hard *pb.HardState, entries []*pb.Entry)
@@ -357,6 +361,7 @@ func (r *Replica) lost() {
 	r.lostReads()
 	clear(r.held)
 	clear(r.parted)
+	clear(r.log.sent)
 }
 
 // lostReads answers the reads that wait: they are to be asked again.
@@ -404,6 +409,7 @@ func (r *Replica) Tick(now monotime.Time) {
 			}
 		}
 		r.look()
+		r.log.abandon()
 		r.age()
 		r.lease.silent = max(0, r.lease.silent-n)
 		r.giveUp()
@@ -463,19 +469,4 @@ func (r *Replica) Unreachable(id uint64) {
 		r.settle()
 		r.rn.ReportUnreachable(id)
 	}
-}
-
-// SnapshotSent tells how the transfer of a snapshot ended.
-func (r *Replica) SnapshotSent(id uint64, ok bool) {
-	if r.err != nil {
-		return
-	}
-	defer r.guard()
-	status := raft.SnapshotFinish
-	if !ok {
-		status = raft.SnapshotFailure
-	}
-	r.changed = true
-	r.settle()
-	r.rn.ReportSnapshot(id, status)
 }

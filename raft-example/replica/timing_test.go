@@ -54,11 +54,9 @@ func TestRetime(t *testing.T) {
 			}
 		}
 	}
-	l.log.make(false)
-	for l.Background() {
-	}
+	snap, from := l.Export(l.applied)
 	m.cfg.Tick, m.cfg.Lease = time.Second, 0
-	if got := m.add(4, Start{Snapshot: l.log.snap}).Timing(); got != want {
+	if got := m.add(4, Start{Snapshot: snap, State: from}).Timing(); got != want {
 		t.Errorf("of a snapshot: %+v", got)
 	}
 	first, _ := l.log.FirstIndex()

@@ -151,7 +151,7 @@ func (s *server) start() {
 		err = s.n.Register(registrar{s.nexus, s.old})
 	}
 	if err == nil {
-		s.rpc, err = s.nexus.NewRpc(ep)
+		s.rpc, err = s.nexus.NewRpc(transportOf(s, ep))
 	}
 	if err != nil {
 		c.t.Fatal(err)

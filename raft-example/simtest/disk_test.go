@@ -1,6 +1,7 @@
 package simtest
 
 import (
+	"bytes"
 	"time"
 
 	"github.com/userspace-rpc/erpc/raft-example/kv"
@@ -13,16 +14,18 @@ import (
 // disk is a simulated one: bytes that are written are durable after a while, in order, and a crash
 // leaves any part of what was under way.
 type disk struct {
-	s     *server
-	id    wal.Identity
-	log   []byte // durable
-	snap  []byte
-	gen   int                  // crashes so far
-	free  sim.Time             // when what is under way is durable
-	jobs  []func(part float64) // under way; part 1 completes
-	torn  int
-	peers map[uint64]uint64 // durable
-	hung  sim.Time          // until then nothing that begins is done
+	s    *server
+	id   wal.Identity
+	log  []byte // durable
+	snap []byte
+	// beside has what is prepared, by origin; lost by a crash
+	beside [2]*pb.Snapshot
+	gen    int                  // crashes so far
+	free   sim.Time             // when what is under way is durable
+	jobs   []func(part float64) // under way; part 1 completes
+	torn   int
+	peers  map[uint64]uint64 // durable
+	hung   sim.Time          // until then nothing that begins is done
 }
 
 // hang has what begins now wait for so long.
@@ -39,7 +42,11 @@ func newDisk(s *server) *disk {
 
 // open reads what is durable, as a process that starts does.
 func (d *disk) open() replica.Start {
-	st, err := wal.Load(d.log, d.snap, d.id)
+	var snap wal.File
+	if d.snap != nil {
+		snap = bytes.NewReader(d.snap)
+	}
+	st, err := wal.Load(d.log, snap, d.id)
 	if err != nil {
 		d.s.c.t.Fatalf("replica %d: %v", d.s.id, err)
 	}
@@ -50,7 +57,11 @@ func (d *disk) open() replica.Start {
 	if st.Stale {
 		d.log = st.Rebuild()
 	}
-	return replica.Start{Hard: st.Hard, Snapshot: st.Snapshot, Entries: st.Entries}
+	start := replica.Start{Hard: st.Hard, Snapshot: st.Snapshot, Entries: st.Entries}
+	if st.State != nil {
+		start.State = st.State
+	}
+	return start
 }
 
 // crash ends what is under way, somewhere.
@@ -60,6 +71,7 @@ func (d *disk) crash() {
 		d.jobs[0](d.s.c.r.Float64())
 	}
 	d.jobs, d.free = nil, 0
+	clear(d.beside[:])
 }
 
 func (d *disk) do(job func(part float64), done func(error)) {
@@ -123,25 +135,13 @@ func (d *disk) Raise(format uint8) {
 	}, func(error) {})
 }
 
-// Prepare implements node.Disk. It takes much longer than a write; a crash leaves nothing.
-func (d *disk) Prepare(_ *pb.Snapshot, done func(error)) {
-	c, gen := d.s.c, d.gen
-	if d.s.down {
-		return
-	}
-	c.net.After(5*d.takes()+d.hangs(), func() {
-		if d.gen == gen {
-			done(nil)
-			d.s.ep.Wake()
-		}
-	})
-}
-
 // Save implements node.Disk.
 func (d *disk) Save(hard *pb.HardState, entries []*pb.Entry, snapshot *pb.Snapshot,
 	done func(error)) {
 	if snapshot.GetMetadata().GetIndex() > 0 {
-		d.do(func(part float64) { d.replace(snapshot, hard, entries, part) }, done)
+		d.do(func(part float64) {
+			d.replace(d.installed(wal.Leader, snapshot), hard, entries, part)
+		}, done)
 		return
 	}
 	d.do(func(part float64) {
@@ -161,7 +161,7 @@ func (d *disk) Save(hard *pb.HardState, entries []*pb.Entry, snapshot *pb.Snapsh
 
 // Compact implements node.Disk.
 func (d *disk) Compact(s *pb.Snapshot, hard *pb.HardState, entries []*pb.Entry, done func(error)) {
-	d.do(func(part float64) { d.replace(s, hard, entries, part) }, done)
+	d.do(func(part float64) { d.replace(d.installed(wal.Own, s), hard, entries, part) }, done)
 }
 
 // replace puts both files in place, or only the snapshot, or none.

@@ -5,6 +5,7 @@ import (
 	"encoding/hex"
 	"flag"
 	"fmt"
+	"io"
 	"os"
 	"strings"
 	"testing"
@@ -83,13 +84,13 @@ func forms() (list []form) {
 		store.Apply(2, e.Data)
 	}
 	store.Apply(5, entries()[5].Data)
-	snapshot := store.Save(nil).Step(1 << 30)
+	snapshot, _ := io.ReadAll(store.Save(nil))
 	list = append(list, form{"snapshot", snapshot, func(b []byte) ([]byte, error) {
 		s, err := kv.Load(b)
 		if err != nil {
 			return nil, err
 		}
-		return s.Save(nil).Step(1 << 30), nil
+		return io.ReadAll(s.Save(nil))
 	}})
 	start := replica.Boot(map[uint64]string{1: "host:1", 2: "host:2"}).Snapshot
 	list = append(list, form{"boot", start.GetData(), nil})
@@ -114,13 +115,16 @@ func walForms(start *pb.Snapshot) []form {
 		panic(err)
 	}
 	return []form{{"log", log, func(b []byte) ([]byte, error) {
-		s, err := wal.Load(b, file, id)
+		s, err := wal.Load(b, bytes.NewReader(file), id)
 		b = wal.NewLog(s.ID)
 		b = wal.AppendRecord(b, id, int64(len(b)), &wal.Record{Reset: s.Snapshot.GetMetadata()})
 		return wal.AppendRecord(b, id, int64(len(b)), &wal.Record{Hard: s.Hard, Entries: s.Entries}), err
 	}}, {"snapshot file", file, func(b []byte) ([]byte, error) {
-		s, err := wal.Load(log, b, id)
+		s, err := wal.Load(log, bytes.NewReader(b), id)
 		if err != nil {
+			return nil, err
+		}
+		if s.Snapshot.Data, err = io.ReadAll(s.State); err != nil {
 			return nil, err
 		}
 		return wal.AppendSnapshot(nil, s.ID, s.Snapshot)

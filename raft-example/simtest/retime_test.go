@@ -1,7 +1,6 @@
 package simtest
 
 import (
-	"fmt"
 	"math/rand/v2"
 	"testing"
 	"time"
@@ -149,7 +148,7 @@ func (c *retimed) retime(l *server) {
 	case a.Status == kv.OK:
 		c.changes++
 	default:
-		c.t.Error(fmt.Sprintf("%+v: %+v", to, a))
+		c.t.Errorf("%+v: %+v", to, a)
 	}
 }
 

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"hash/crc32"
+	"io"
 	"os"
 	"path/filepath"
 	"strings"
@@ -79,7 +80,7 @@ func TestSnapshotCut(t *testing.T) {
 		t.Fatal(err)
 	}
 	for n := range b {
-		_, _, err := parseSnapshot(b[:n], me)
+		_, err := verify(bytes.NewReader(b[:n]), me)
 		if !errors.Is(err, ErrCorrupt) && !errors.Is(err, ErrVersion) {
 			t.Errorf("%d of %d bytes: %v", n, len(b), err)
 		}
@@ -116,7 +117,7 @@ func (f watchedFile) Sync() error {
 // TestLargeSnapshot: a large snapshot is synced piece by piece, so that no sync of the log waits
 // for all of it; a small one once.
 func TestLargeSnapshot(t *testing.T) {
-	for _, c := range []struct{ size, syncs int }{{10, 1}, {writtenAtOnce - 1, 1},
+	for _, c := range []struct{ size, syncs int }{{10, 1}, {writtenAtOnce - 1000, 1},
 		{writtenAtOnce, 2}, {2*writtenAtOnce + 5, 3}} {
 		path, on := t.TempDir(), &watchedDisk{}
 		d, _, err := open(path, me, on)
@@ -127,20 +128,21 @@ func TestLargeSnapshot(t *testing.T) {
 		s.Data = make([]byte, c.size)
 		s.Data[c.size-1] = 7
 		*on = watchedDisk{}
-		if err := d.Prepare(s); err != nil {
+		if err := prepare(d, s); err != nil {
 			t.Fatal(err)
 		}
 		if on.syncs != c.syncs || on.most > writtenAtOnce+headerSize+1000 || on.since != 0 {
 			t.Errorf("%d bytes: %+v", c.size, *on)
 		}
-		b, err := os.ReadFile(filepath.Join(path, snapName+preparedName))
+		got, err := d.Snapshot(2)
 		if err != nil {
 			t.Fatal(err)
 		}
-		if got, _, err := parseSnapshot(b, me); err != nil || !proto.Equal(got, s) {
+		b, err := io.ReadAll(got)
+		if err != nil || !bytes.Equal(b, s.Data) || !proto.Equal(got.Meta, s.Metadata) {
 			t.Errorf("%d bytes do not come back: %v", c.size, err)
 		}
-		if err := d.Close(); err != nil {
+		if err := errors.Join(got.Close(), d.Close()); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -156,7 +158,7 @@ func TestNewerFormat(t *testing.T) {
 			t.Fatal(err)
 		}
 		meta := &pb.SnapshotMetadata{Index: new(uint64(1)), Term: new(uint64(1))}
-		err = errors.Join(d.Compact(&pb.Snapshot{Metadata: meta}, nil, nil),
+		err = errors.Join(compact(d, &pb.Snapshot{Metadata: meta}, nil, nil),
 			d.SavePeers(map[uint64]uint64{2: 3}), d.Close())
 		if err != nil {
 			t.Fatal(err)

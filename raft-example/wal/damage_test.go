@@ -83,7 +83,7 @@ func TestDamagedFirstRecord(t *testing.T) {
 			err = d.Save(&Record{Hard: hard(1, 1), Entries: []*pb.Entry{entry(2, 1, "data")}})
 		}
 		if err == nil && compacted {
-			err = d.Compact(snapAt(2), hard(1, 2), []*pb.Entry{entry(3, 1, "more")})
+			err = compact(d, snapAt(2), hard(1, 2), []*pb.Entry{entry(3, 1, "more")})
 		}
 		if err = errors.Join(err, d.Close()); err != nil {
 			t.Fatal(err)
@@ -173,7 +173,7 @@ func TestOldMark(t *testing.T) {
 		}
 		snap := &pb.Snapshot{Data: []byte("x"), Metadata: &pb.SnapshotMetadata{Index: new(uint64(3)),
 			Term: new(uint64(1)), ConfState: &pb.ConfState{}}}
-		if err := errors.Join(d.Prepare(snap), d.Install(snap.GetMetadata(), hard(3, 3), nil),
+		if err := errors.Join(prepare(d, snap), d.Install(Own, snap.GetMetadata(), hard(3, 3), nil),
 			d.Close()); err != nil {
 			t.Fatal(err)
 		}
@@ -193,7 +193,7 @@ func TestScrub(t *testing.T) {
 		snap := &pb.Snapshot{Data: bytes.Repeat([]byte("x"), 1000),
 			Metadata: &pb.SnapshotMetadata{Index: new(uint64(2)), Term: new(uint64(1)),
 				ConfState: &pb.ConfState{}}}
-		if err := d.Compact(snap, hard(1, 1), []*pb.Entry{entry(3, 1, "data")}); err != nil {
+		if err := compact(d, snap, hard(1, 1), []*pb.Entry{entry(3, 1, "data")}); err != nil {
 			t.Fatal(err)
 		}
 		done := make(chan error)
@@ -207,7 +207,7 @@ func TestScrub(t *testing.T) {
 		for i := range uint64(20) { // at the same time
 			err = errors.Join(err, d.Save(&Record{Entries: []*pb.Entry{entry(4+i, 1, "more")}}))
 			if i == 10 {
-				err = errors.Join(err, d.Prepare(snap), d.Install(snap.GetMetadata(), hard(1, 1),
+				err = errors.Join(err, prepare(d, snap), d.Install(Own, snap.GetMetadata(), hard(1, 1),
 					[]*pb.Entry{entry(3, 1, "data")}))
 			}
 		}

@@ -13,7 +13,6 @@ import (
 	"sync/atomic"
 
 	"github.com/userspace-rpc/erpc/kit/filelock"
-	pb "go.etcd.io/raft/v3/raftpb"
 )
 
 // Dir is a folder with a log. It belongs to one goroutine.
@@ -36,6 +35,9 @@ type Dir struct {
 	markFile file
 	markBuf  []byte
 	swap     sync.Mutex // while another log takes the place of this one
+	side     sync.WaitGroup
+
+	prepared [len(preparedNames)]atomic.Uint64 // indexes of what waits for Install
 }
 
 const (
@@ -46,8 +48,7 @@ const (
 	lockName  = "lock"
 	newName   = ".new" // added to a file that is not complete yet
 
-	probeName    = "probe"
-	preparedName = ".prepared" // added to a snapshot that waits for Install
+	probeName = "probe"
 )
 
 // Open opens the log in the folder, or makes both if there is none, with id.Log as its
@@ -71,7 +72,7 @@ func open(path string, id Identity, on disk) (*Dir, State, error) {
 	}
 	s, err := d.load()
 	if err != nil {
-		return nil, s, errors.Join(err, d.Close())
+		return nil, State{}, errors.Join(err, s.State.Close(), d.Close())
 	}
 	return d, s, nil
 }
@@ -85,20 +86,23 @@ func (d *Dir) load() (State, error) {
 			return State{}, fmt.Errorf("%w: %s has a snapshot and no log", ErrCorrupt, path)
 		}
 		log = NewLog(id)
-		if err = d.writeFile(d.name(markName)); err == nil { // that of another log means nothing
+		if err = d.writeFile(d.name(markName), nil); err == nil { // that of another log means nothing
 			err = d.replace(logName, log)
 		}
 	}
 	if err != nil {
 		return State{}, err
 	}
-	snapshot, err := os.ReadFile(d.name(snapName))
-	if err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return State{}, err
-	}
 	want := id
 	want.Log = 0
-	s, err := Load(log, snapshot, want)
+	f, err := os.Open(d.name(snapName))
+	var s State
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		s, err = Load(log, nil, want)
+	case err == nil:
+		s, err = loadWith(log, f, want)
+	}
 	if err != nil {
 		return s, fmt.Errorf("%s: %w", path, err)
 	}
@@ -120,6 +124,19 @@ func (d *Dir) load() (State, error) {
 		d.first = firstSum(log)
 	}
 	return s, d.open(s.Good, s.Cut > 0)
+}
+
+// loadWith is Load of a snapshot's file, which s.State closes.
+func loadWith(log []byte, f *os.File, want Identity) (s State, err error) {
+	st, err := f.Stat()
+	if err == nil {
+		s, err = Load(log, io.NewSectionReader(f, 0, st.Size()), want)
+	}
+	if err != nil {
+		return s, errors.Join(err, f.Close())
+	}
+	s.State.open = f
+	return s, nil
 }
 
 // syncDir makes the names in a folder durable. Tests watch it.
@@ -242,44 +259,6 @@ func (d *Dir) Save(r *Record) error {
 // Probe writes and syncs as Save does, but nothing of the log.
 func (d *Dir) Probe() error { return d.writeFile(d.name(probeName), make([]byte, 512)) }
 
-// Prepare writes a snapshot beside the present one. It may run in another goroutine than the
-// rest, once at a time; Install takes what it wrote.
-func (d *Dir) Prepare(s *pb.Snapshot) error {
-	parts, err := snapshotParts(d.ID(), s)
-	if err != nil {
-		return err
-	}
-	return d.writeFile(d.name(snapName)+preparedName, parts...)
-}
-
-// Install puts the prepared snapshot and a log that begins behind it in the place of the present
-// ones. The new log begins with hard and entries.
-func (d *Dir) Install(meta *pb.SnapshotMetadata, hard *pb.HardState, entries []*pb.Entry) error {
-	if err := d.rename(snapName+preparedName, snapName); err != nil {
-		return err
-	}
-	return d.restart(meta, hard, entries)
-}
-
-// Compact is Prepare and Install at once, of a snapshot that came from the leader.
-func (d *Dir) Compact(s *pb.Snapshot, hard *pb.HardState, entries []*pb.Entry) error {
-	parts, err := snapshotParts(d.ID(), s)
-	if err == nil {
-		err = d.replace(snapName, parts...)
-	}
-	if err != nil {
-		return err
-	}
-	return d.restart(s.GetMetadata(), hard, entries)
-}
-
-// restart begins a new log.
-func (d *Dir) restart(meta *pb.SnapshotMetadata, hard *pb.HardState, entries []*pb.Entry) error {
-	log := NewLog(d.ID())
-	log = AppendRecord(log, d.id, int64(len(log)), &Record{Hard: hard, Reset: meta, Entries: entries})
-	return d.take(log)
-}
-
 // take puts a log in the place of the present one.
 func (d *Dir) take(log []byte) error {
 	d.swap.Lock()
@@ -295,8 +274,8 @@ func (d *Dir) take(log []byte) error {
 }
 
 // replace makes a file with these bytes, all of them or not at all.
-func (d *Dir) replace(file string, parts ...[]byte) error {
-	if err := d.writeFile(d.name(file)+newName, parts...); err != nil {
+func (d *Dir) replace(file string, b []byte) error {
+	if err := d.writeFile(d.name(file)+newName, b); err != nil {
 		return err
 	}
 	return d.rename(file+newName, file)
@@ -307,20 +286,13 @@ func (d *Dir) replace(file string, parts ...[]byte) error {
 const writtenAtOnce = 4 << 20
 
 // writeFile makes a file that is durable.
-func (d *Dir) writeFile(name string, parts ...[]byte) error {
+func (d *Dir) writeFile(name string, b []byte) error {
 	f, err := d.disk.open(name, os.O_RDWR|os.O_CREATE|os.O_TRUNC)
 	if err != nil {
 		return err
 	}
-	at := int64(0)
-	for _, p := range parts {
-		for len(p) > 0 && err == nil {
-			n := min(len(p), writtenAtOnce)
-			if _, err = f.WriteAt(p[:n], at); err == nil && n == writtenAtOnce {
-				err = f.Sync()
-			}
-			p, at = p[n:], at+int64(n)
-		}
+	if len(b) > 0 {
+		_, err = f.WriteAt(b, 0)
 	}
 	if err == nil {
 		err = f.Sync()
@@ -340,6 +312,7 @@ func (d *Dir) sync() error { return d.disk.syncDir(d.path) }
 
 // Close closes the files and unlocks the folder.
 func (d *Dir) Close() (err error) {
+	d.side.Wait()
 	for _, f := range []file{d.file, d.markFile} {
 		if f != nil {
 			err = errors.Join(err, f.Close())

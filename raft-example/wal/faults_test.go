@@ -91,12 +91,12 @@ func life(path string, on disk) []func(d *Dir) (*Dir, error) {
 		open, save(2, "a"), save(3, "b"),
 		func(d *Dir) (*Dir, error) { return d, d.SavePeers(map[uint64]uint64{1: 11}) },
 		func(d *Dir) (*Dir, error) { return d, d.Probe() },
-		func(d *Dir) (*Dir, error) { return d, d.Prepare(snapAt(2)) },
+		func(d *Dir) (*Dir, error) { return d, prepare(d, snapAt(2)) },
 		func(d *Dir) (*Dir, error) {
-			return d, d.Install(snapAt(2).GetMetadata(), hard(1, 2), []*pb.Entry{entry(3, 1, "b")})
+			return d, d.Install(Own, snapAt(2).GetMetadata(), hard(1, 2), []*pb.Entry{entry(3, 1, "b")})
 		},
 		save(4, "c"),
-		func(d *Dir) (*Dir, error) { return d, d.Compact(snapAt(4), hard(1, 4), nil) },
+		func(d *Dir) (*Dir, error) { return d, compact(d, snapAt(4), hard(1, 4), nil) },
 		save(5, "d"),
 		func(d *Dir) (*Dir, error) { return d, d.Raise(1) },
 		func(d *Dir) (*Dir, error) { return d, d.Close() },

@@ -7,8 +7,6 @@ import (
 	"hash/crc32"
 
 	pb "go.etcd.io/raft/v3/raftpb"
-	"google.golang.org/protobuf/encoding/protowire"
-	"google.golang.org/protobuf/proto"
 )
 
 // The errors of reading a log or snapshot.
@@ -202,50 +200,4 @@ func parseRecord(p []byte) (r Record, ok bool) {
 		p = p[entrySize+n:]
 	}
 	return r, len(p) == 0
-}
-
-// AppendSnapshot appends the bytes of a snapshot file.
-func AppendSnapshot(b []byte, id Identity, s *pb.Snapshot) ([]byte, error) {
-	parts, err := snapshotParts(id, s)
-	for _, p := range parts {
-		b = append(b, p...)
-	}
-	return b, err
-}
-
-// snapshotParts returns what a snapshot file consists of, one after the other. The state
-// itself, which may be large, is a part of its own and not copied.
-func snapshotParts(id Identity, s *pb.Snapshot) ([][]byte, error) {
-	rest, err := proto.Marshal(&pb.Snapshot{Metadata: s.GetMetadata()})
-	if err != nil {
-		return nil, err
-	}
-	head := appendHeader(nil, snapMagic, id)
-	at := len(head)
-	head = protowire.AppendTag(head, dataField, protowire.BytesType)
-	head = protowire.AppendVarint(head, uint64(len(s.GetData())))
-	sum := crc32.Update(crc32.Checksum(head[at:], castagnoli), castagnoli, s.GetData())
-	sum = crc32.Update(sum, castagnoli, rest)
-	return [][]byte{head, s.GetData(), binary.LittleEndian.AppendUint32(rest, sum)}, nil
-}
-
-// dataField is the number of raftpb.Snapshot's field data.
-const dataField = 1
-
-// parseSnapshot reads a snapshot file, and returns its format, too.
-func parseSnapshot(b []byte, want Identity) (s *pb.Snapshot, format uint32, err error) {
-	id, err := parseHeader(b, snapMagic, want)
-	if err != nil {
-		return nil, 0, err
-	}
-	if len(b) < headerSize+4 {
-		return nil, 0, fmt.Errorf("%w: its snapshot", ErrCorrupt)
-	}
-	body := b[headerSize : len(b)-4]
-	s = &pb.Snapshot{}
-	if crc32.Checksum(body, castagnoli) != binary.LittleEndian.Uint32(b[len(b)-4:]) ||
-		proto.Unmarshal(body, s) != nil || s.GetMetadata() == nil {
-		return nil, 0, fmt.Errorf("%w: its snapshot", ErrCorrupt)
-	}
-	return s, id.Format, nil
 }

@@ -10,7 +10,8 @@ import (
 type State struct {
 	ID       Identity          // with the newer format of the two files
 	Hard     *pb.HardState     // nil if none was written
-	Snapshot *pb.Snapshot      // nil if there is none
+	Snapshot *pb.Snapshot      // without its state, nil if there is none
+	State    *Snapshot         // to be read, and to be closed: its state
 	Entries  []*pb.Entry       // consecutive, behind the snapshot if there is one
 	Peers    map[uint64]uint64 // identities of other replicas' logs, by replica; from Open only
 	Good     int64             // bytes of the log that are valid: append here
@@ -26,9 +27,9 @@ func (s *State) Rebuild() []byte {
 		&Record{Hard: s.Hard, Reset: s.Snapshot.GetMetadata(), Entries: s.Entries})
 }
 
-// Load reads the bytes of both files; snapshot may be nil. Errors: ErrVersion, ErrForeign,
-// ErrCorrupt. Nothing of what it returns refers to the bytes.
-func Load(log, snapshot []byte, want Identity) (s State, err error) {
+// Load reads both files; snapshot may be nil, and is read to its end and then given out once more.
+// Errors: ErrVersion, ErrForeign, ErrCorrupt. Nothing of what it returns refers to the log's bytes.
+func Load(log []byte, snapshot File, want Identity) (s State, err error) {
 	if s.ID, err = parseHeader(log, logMagic, want); err != nil {
 		return s, err
 	}
@@ -63,11 +64,14 @@ func Load(log, snapshot []byte, want Identity) (s State, err error) {
 		}
 	}
 	if snapshot != nil {
-		var format uint32
-		if s.Snapshot, format, err = parseSnapshot(snapshot, s.ID); err != nil {
+		if _, err = verify(snapshot, s.ID); err != nil {
 			return s, err
 		}
-		s.ID.Format = max(s.ID.Format, format)
+		if s.State, err = ReadSnapshot(snapshot, s.ID); err != nil {
+			return s, err
+		}
+		s.Snapshot = &pb.Snapshot{Metadata: s.State.Meta}
+		s.ID.Format = max(s.ID.Format, s.State.Format)
 	}
 	return s, s.behind(reset)
 }

@@ -29,7 +29,7 @@ func TestRaise(t *testing.T) {
 		t.Fatal(err)
 	}
 	peers := map[uint64]uint64{2: 3}
-	err = errors.Join(d.Compact(snapAt(1), nil, nil), d.SavePeers(peers),
+	err = errors.Join(compact(d, snapAt(1), nil, nil), d.SavePeers(peers),
 		d.Save(&Record{Hard: hard(1, 1), Entries: []*pb.Entry{entry(2, 1, "a")}}))
 	if err != nil {
 		t.Fatal(err)
@@ -62,7 +62,7 @@ func TestRaise(t *testing.T) {
 	if err != nil || text(s) != "ab" || s.Peers[2] != 3 || d.ID().Format != 1 {
 		t.Fatalf("%v, %+v", err, s)
 	}
-	if err := errors.Join(d.Compact(snapAt(3), hard(1, 3), nil), d.Close()); err != nil {
+	if err := errors.Join(compact(d, snapAt(3), hard(1, 3), nil), d.Close()); err != nil {
 		t.Fatal(err)
 	}
 	if got := files(); got != [3]uint32{2, 2, 2} {

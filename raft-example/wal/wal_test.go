@@ -152,7 +152,7 @@ func TestDir(t *testing.T) {
 	save(Record{Hard: hard(1, 0), Entries: []*pb.Entry{entry(2, 1, "a"), entry(3, 1, "b")}})
 	snap := &pb.Snapshot{Data: []byte("state"), Metadata: &pb.SnapshotMetadata{
 		Index: new(uint64(2)), Term: new(uint64(1)), ConfState: conf}}
-	if err := d.Compact(snap, hard(1, 2), []*pb.Entry{entry(3, 1, "b")}); err != nil {
+	if err := compact(d, snap, hard(1, 2), []*pb.Entry{entry(3, 1, "b")}); err != nil {
 		t.Fatal(err)
 	}
 	save(Record{Entries: []*pb.Entry{entry(4, 1, "c")}})
@@ -171,7 +171,7 @@ func TestDir(t *testing.T) {
 	}
 	for range 2 { // the second time nothing is left to be cut
 		if d, s, err = Open(dir, me); err != nil || text(s) != "bc" ||
-			string(s.Snapshot.Data) != "state" || s.ID != me {
+			stateOf(t, s) != "state" || s.ID != me {
 			t.Fatalf("%v: %q %+v", err, text(s), s)
 		}
 		if err := d.Close(); err != nil {

@@ -183,6 +183,9 @@ func (e *Engine) onAccept(s *Conn, a *wire.Accept) {
 		if s.welcome {
 			rtt = 0 // it has the time of the question in it
 		}
+		if rtt == 0 && !s.welcome {
+			s.Client.OpenedIn(s.dialer.Proving(e.in.Now))
+		}
 		s.dialer = nil
 		s.state = connected
 		s.epoch = with.epoch

@@ -240,7 +240,7 @@ func (e *Engine) onPong(s *Conn, seq uint64) {
 	}
 	w := &s.assoc.path
 	if w.by == s {
-		w.probe.OnPong(seq)
+		w.probe.OnPong(seq, e.in.Now)
 	}
 	for i := range w.asked {
 		if q := &w.asked[i]; q.size != 0 && q.seq == seq {

@@ -196,6 +196,7 @@ func TestReloadRoles(t *testing.T) {
 	for _, bad := range []struct{ file, text, says string }{
 		{"psk", one + three, "key 1 is one of --psk-file"},
 		{"members", three, "key 1 is one of --members"},
+		{"members", one + two, "key 1, which members use, is one of --psk-file"},
 		{"admins", three + one, "key 2 is one of --psk-file"}, {"admins", "", "the file has none"},
 	} {
 		before := map[string]string{"psk": one, "members": two, "admins": three}[bad.file]
@@ -207,8 +208,8 @@ func TestReloadRoles(t *testing.T) {
 		p.look(true)
 		p.says("have not changed")
 	}
-	p.change(map[string]string{"members": one + two})
-	holds(one+two, three, true)
+	p.change(map[string]string{"members": two + one})
+	holds(two+one, three, true)
 	p.change(map[string]string{"psk": three, "members": two, "admins": one})
 	holds(two, one, false)
 }

@@ -8,7 +8,8 @@ import (
 )
 
 // Members adds a file of shared keys that members have and clients have not, before Load. Its first
-// key is the one that this side uses where it dials; flag is its name on the command line.
+// key is the one that this side uses where it dials, and must not be clients'; others may be for as
+// long as members go over to a new one. Flag is its name on the command line.
 func (f *Flags) Members(flag, file string) { f.membersFlag, f.members = flag, file }
 
 // Admins adds a file of shared keys that admins alone have, before Load: none of them may be in
@@ -69,6 +70,10 @@ func (f *Flags) parsePSK(c *contents) (list [][]byte, err error) {
 			if of := files[name]; of != "" && of != o.flag && o.flag == f.adminsFlag {
 				return nil, cli.Usagef("%s %s: key %d is one of %s, too, so all who have it would be "+
 					"admins: put a new one here", o.flag, o.file, i+1, of)
+			}
+			if len(list) > 0 && o.flag == "--psk-file" && name == security.PSKName(list[0]) {
+				return nil, cli.Usagef("%s %s: key 1, which members use, is one of --psk-file, too, so "+
+					"all clients would be members: put a new one before it", f.membersFlag, f.members)
 			}
 			files[name] = o.flag
 		}

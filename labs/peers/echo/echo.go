@@ -141,8 +141,8 @@ func Peers() []Peer {
 
 // ForLarge are the further peers that large messages and lost packets are measured with.
 func ForLarge() []Peer {
-	return []Peer{erpcCallPeer, erpcReusePeer, erpcLoopPeer, muxPeer, muxReusePeer, barePeer,
-		quicPeer}
+	return []Peer{erpcCallPeer, erpcReusePeer, erpcLoopPeer, muxPeer, muxReusePeer, leanMuxPeer,
+		barePeer, quicPeer}
 }
 
 // ByName finds a peer. Beside Peers there are those of Redialling and ForLarge, and net-udp, no

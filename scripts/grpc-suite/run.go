@@ -1,0 +1,170 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+)
+
+// test is a test of grpc-go, and whether it runs in the environments that grpc-go lists.
+type test struct {
+	name string
+	envs bool
+}
+
+// result is how a test ended.
+type result struct {
+	name   string
+	failed bool
+	first  string // the first line that says why
+}
+
+// testFunc begins a test in grpc-go's source.
+var testFunc = regexp.MustCompile(`(?m)^func (\(s\) )?(Test\w+)\(t \*testing\.T\) \{$`)
+
+// findTests reads the names of tests from the source: go test lists only what holds them.
+func findTests(dir string) ([]test, error) {
+	files, err := filepath.Glob(filepath.Join(dir, "*_test.go"))
+	if err != nil {
+		return nil, err
+	}
+	var list []test
+	for _, f := range files {
+		text, err := os.ReadFile(f)
+		if err != nil {
+			return nil, err
+		}
+		at := testFunc.FindAllSubmatchIndex(text, -1)
+		for i, m := range at {
+			end := len(text)
+			if i+1 < len(at) {
+				end = at[i+1][0]
+			}
+			t := test{string(text[m[4]:m[5]]), strings.Contains(string(text[m[0]:end]), "listTestEnv()")}
+			switch {
+			case t.name == "Test": // holds the others
+			case m[2] < 0:
+				t.name = "/" + t.name // on its own
+				fallthrough
+			default:
+				list = append(list, t)
+			}
+		}
+	}
+	slices.SortFunc(list, func(a, b test) int { return strings.Compare(a.name, b.name) })
+	return list, nil
+}
+
+// build makes the program of grpc-go's tests.
+func (o *options) build() error {
+	cmd := exec.Command(goTool, "test", "-c", "-vet=off",
+		"-overlay", filepath.Join(o.dir, "overlay.json"),
+		"-o", filepath.Join(o.dir, "suite.test"), "google.golang.org/grpc/test")
+	cmd.Env = append(os.Environ(), "GOWORK="+filepath.Join(o.dir, "go.work"))
+	cmd.Dir = filepath.Join(o.dir, "grpc")
+	cmd.Stdout, cmd.Stderr = os.Stdout, os.Stderr
+	if err := cmd.Run(); err != nil {
+		return fmt.Errorf("grpc-go's tests with the overlay: %w", err)
+	}
+	return nil
+}
+
+// runAll runs the tests that were asked for, some at a time.
+func (o *options) runAll(lists lists, tests []test) []result {
+	var all []result
+	var mu sync.Mutex
+	var work sync.WaitGroup
+	next := make(chan test)
+	for range o.jobs {
+		work.Go(func() {
+			for t := range next {
+				r := o.run(t)
+				mu.Lock()
+				all = append(all, r)
+				mu.Unlock()
+			}
+		})
+	}
+	for _, t := range tests {
+		_, listed := lists[t.name]
+		if o.match.MatchString(t.name) && !(o.listed == "only" && !listed) &&
+			!(o.listed == "skip" && listed) {
+			next <- t
+		}
+	}
+	close(next)
+	work.Wait()
+	slices.SortFunc(all, func(a, b result) int { return strings.Compare(a.name, b.name) })
+	return all
+}
+
+// run runs a test, in two environments if it is of several.
+func (o *options) run(t test) result {
+	r := result{name: t.name}
+	envs := []string{""}
+	if t.envs {
+		envs = []string{"tcp-clear", "tcp-tls"}
+	}
+	for _, env := range envs {
+		out, err := o.once(t.name, env)
+		if err == nil {
+			continue
+		}
+		r.failed = true
+		if r.first == "" {
+			r.first = env + " " + firstLine(out, err)
+		}
+		_ = os.WriteFile(filepath.Join(o.dir, strings.TrimPrefix(t.name, "/")+env+".log"), out, 0o666)
+		if o.verbose {
+			fmt.Printf("%s\n", out)
+		}
+	}
+	return r
+}
+
+// once runs a test in one environment.
+func (o *options) once(name, env string) ([]byte, error) {
+	pattern := "^Test$/^" + strings.TrimPrefix(name, "Test") + "$"
+	if own, ok := strings.CutPrefix(name, "/"); ok {
+		pattern = "^" + own + "$"
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), o.limit+10*time.Second)
+	defer cancel()
+	cmd := exec.CommandContext(ctx, filepath.Join(o.dir, "suite.test"), "-test.v",
+		"-test.run", pattern,
+		"-test.timeout", o.limit.String(), "-only_env", env)
+	cmd.Dir = filepath.Join(o.dir, "grpc/test")
+	cmd.Env = append(os.Environ(), "ERPC_SUITE_NET="+o.net)
+	out, err := cmd.CombinedOutput()
+	if err == nil && !strings.Contains(string(out), "--- PASS: ") &&
+		!strings.Contains(string(out), "--- SKIP: ") {
+		err = errors.New("it did not run")
+	}
+	return out, err
+}
+
+// said is a line of a test that fails which tells why, in contrast to what grpc logs.
+var said = regexp.MustCompile(`(?m)^\s+\w+\.go:\d+: .*|^panic: .*|^\s+\S+_test\.go:\d+: .*`)
+
+// noise is what tests say that goes well.
+var noise = regexp.MustCompile(
+	"tlogger.go|Leak checker|Running test in|Started test serv|Registered")
+
+// firstLine returns what a test that failed said first.
+func firstLine(out []byte, err error) string {
+	for _, line := range said.FindAllString(string(out), -1) {
+		line = strings.TrimSpace(line)
+		if !noise.MatchString(line) {
+			return line
+		}
+	}
+	return err.Error()
+}
