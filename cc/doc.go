@@ -57,8 +57,7 @@
 //
 // # Implementations
 //
-// cc/timely follows round-trip times and is the default; beside senders that fill queues sessions
-// follow losses in its place, by the window of cc/cubic (package session). cc/dcqcn follows
-// congestion marks (ECN), for networks whose switches set them. cc/swift keeps round trips to a
-// target that rises with the number of flows.
+// cc/timely follows round-trip times and is the default. cc/dcqcn follows congestion
+// marks (ECN), for networks whose switches set them. cc/swift keeps round trips to a target
+// that rises with the number of flows.
 package cc

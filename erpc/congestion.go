@@ -18,11 +18,8 @@ import (
 type CCAlgorithm uint8
 
 const (
-	// CCDefault is CCTimely, and where a sender fills queues that yields to nothing but losses, as
-	// TCP does, it follows losses until that has gone (package session).
-	CCDefault CCAlgorithm = iota
-	// CCTimely follows round-trip times alone (package cc/timely), as the paper's does.
-	CCTimely
+	// CCTimely follows round-trip times (package cc/timely). It is the default.
+	CCTimely CCAlgorithm = iota
 	// CCDCQCN follows ECN marks (package cc/dcqcn). The switches must set them and the
 	// transport must show them.
 	CCDCQCN
@@ -35,11 +32,11 @@ const (
 )
 
 // Congestion configures the congestion control of client sessions. The zero value is
-// CCDefault. Server sessions need none: they only answer (eRPC,
+// Timely with its defaults. Server sessions need none: they only answer (eRPC,
 // section 5.2.1).
 type Congestion struct {
 	Algorithm CCAlgorithm
-	// Timely holds the parameters of CCDefault and CCTimely; zero fields mean their defaults.
+	// Timely holds the parameters of CCTimely; zero fields mean their defaults.
 	Timely timely.Config
 	// DCQCN holds the parameters of CCDCQCN; zero fields mean their defaults.
 	DCQCN dcqcn.Config
@@ -67,7 +64,7 @@ func (c *Congestion) check() error {
 			c.LinkRate, int64(minLinkRate), int64(maxLinkRate))}
 	}
 	switch c.Algorithm {
-	case CCDefault, CCTimely:
+	case CCTimely:
 		_, err := c.Timely.Fill()
 		var bad *timely.ConfigError
 		if errors.As(err, &bad) {
@@ -113,13 +110,12 @@ func (cfg *Config) pacing(link int64, mtu int, hosts time.Duration) *session.Pac
 	c := &cfg.Congestion
 	p := &session.Pacing{
 		LinkRate: float64(link) / 8, Slack: engine.WheelConfig.Granularity + hosts/4,
-		Competes:     c.Algorithm == CCDefault,
 		NoRateBypass: cfg.Experiment.NoRateBypass, NoPacingBypass: cfg.Experiment.NoPacingBypass,
 	}
 	switch c.Algorithm {
 	case CCNone:
 		return nil
-	case CCDefault, CCTimely:
+	case CCTimely:
 		t := c.timely(hosts)
 		p.Algorithm = cc.Algorithm{Name: "timely", Bypass: t.TLow}
 		p.Algorithm.New = func(link float64) cc.Controller { return timely.New(t, link) }

@@ -132,29 +132,6 @@
 // count as said in Memory, and of packets behind a hole the first 256 are kept, see Loss. What is
 // behind those goes again.
 //
-// # Beside TCP
-//
-// A sender that yields to nothing but losses fills the queue, and the session would wait for ever
-// for it to go. If the least round trips of spells of rounds rise twice by more than an eighth,
-// though the session's window does not, such a sender is there (Copa, NSDI 2018, section 2.2, asks
-// whether the queue ever empties: that of many sessions that yield need not). Then the session
-// follows losses: its window is CUBIC's (package cc/cubic), and its controller's rate waits. Losses
-// without a queue are a wire's, and take nothing.
-//
-// It must not take sessions of its own kind for a rival for ever. So every 64 rounds, after each
-// loss, and whenever the queue has fallen by a quarter, it yields for some rounds, to what its path
-// carries without a queue, and longer while the queue falls: sessions that see each other fall test
-// at the same time. If no more than a fifth of the queue is left then, or if there was none for two
-// rounds, it follows delays again.
-//
-// A queue that is shorter than what the session keeps (two milliseconds) overflows first. Then the
-// session keeps an eighth of its path and a quarter of a millisecond, follows losses if that still
-// overflows, and takes twice as many tests to leave each time it comes back.
-//
-// A server that lies about delays and losses can bring its client to follow losses: no faster than
-// what it answers and agreed on, as one that speaks TCP. Round trips of the path estimate have hold
-// times in them, so those that are lies change nothing here.
-//
 // # Fewer control packets
 //
 // The client decides which request packets get a CR (all but those with the quiet flag), and how

@@ -22,8 +22,6 @@ type Pacing struct {
 	// uncongested sessions wait for Release too: to measure what the bypasses save
 	// (eRPC, section 5.2.2).
 	NoRateBypass, NoPacingBypass bool
-	// Competes has sessions follow losses beside senders that fill queues.
-	Competes bool
 }
 
 // WireOverhead is the size of Ethernet, IP and UDP around a packet, in bytes:
@@ -81,9 +79,6 @@ func (c *Client) may(now monotime.Time, out *Out) bool {
 	}
 	if !p.waiting {
 		p.waiting = true
-		if c.path == nil && c.follows() {
-			c.path = c.newPath(true, now)
-		}
 		out.add(EventPace).Session = c.Local
 		c.stats.PaceStalls++
 	}
@@ -182,16 +177,7 @@ func (c *Client) control(now monotime.Time, rtt time.Duration, bytes int, ce boo
 	if p.limit = bypass; !p.cfg.NoRateBypass {
 		p.bypass = bypass
 	}
-	c.steer(rate)
-}
-
-// steer keeps to the controller's rate, once the session does not follow losses.
-func (c *Client) steer(rate float64) {
-	if c.path != nil && c.path.rival.on {
-		c.path.rival.told = rate
-	} else {
-		c.setRate(rate)
-	}
+	c.setRate(rate)
 }
 
 // slowDown tells the controller that an RTO has passed without an answer.
@@ -203,7 +189,7 @@ func (c *Client) slowDown(now monotime.Time) {
 	if p.ctl == nil {
 		p.ctl = p.cfg.Algorithm.New(p.cfg.LinkRate)
 	}
-	c.steer(p.ctl.OnTimeout(now))
+	c.setRate(p.ctl.OnTimeout(now))
 }
 
 func (c *Client) setRate(rate float64) {

@@ -33,12 +33,6 @@ type pathEstimate struct {
 	// have the path look shorter than it is, and the window fall.
 	least, formerly time.Duration
 	since           monotime.Time // when the period began
-
-	dip     time.Duration // the least time in this round; 0 before the first answer
-	shallow bool          // a queue shorter than lowQueue has overflowed
-	deep    bool          // one of lowQueue was seen
-	back    uint8         // times that the session followed losses in a shallow queue again
-	rival   rival
 }
 
 // takes notes how long an answer took that came now.
@@ -47,9 +41,6 @@ func (p *pathEstimate) takes(took time.Duration, now monotime.Time) {
 		p.formerly, p.least, p.since = p.least, took, now
 	}
 	p.least = min(p.least, took)
-	if took < p.dip || p.dip == 0 {
-		p.dip = took
-	}
 }
 
 // shortest returns the least time from a packet to its answer, 0 if none is known.
@@ -147,7 +138,7 @@ func (c *Client) resize(size int) {
 // follow counts n packets that an answer, now, answers, and ends the round if it is over.
 func (c *Client) follow(n uint32, now monotime.Time) {
 	c.opening = uint16(min(uint32(c.opening)+n, math.MaxUint16))
-	if c.path == nil || !c.path.low && !c.path.rival.on {
+	if c.path == nil || !c.path.low {
 		c.ifSlow(now)
 	}
 	p := c.path
@@ -159,9 +150,6 @@ func (c *Client) follow(n uint32, now monotime.Time) {
 		p.passed, p.lost = p.passed/2, p.lost/2
 	}
 	p.takes(now.Sub(c.sampled), now)
-	if p.rival.on {
-		c.followsAnswer(n, now)
-	}
 	if c.sampled >= p.began && now > p.began {
 		c.endRound(now)
 	}
@@ -182,12 +170,7 @@ func (c *Client) ifSlow(now monotime.Time) {
 
 // mayQueue returns how long the queue may be of a session whose window is below the first one.
 // Where round trips vary by themselves they are no shorter for a smaller window.
-func (c *Client) mayQueue() time.Duration {
-	if c.path != nil && c.path.shallow {
-		return min(lowQueue, c.stands())
-	}
-	return lowQueue + c.rtt.rttvar
-}
+func (c *Client) mayQueue() time.Duration { return lowQueue + c.rtt.rttvar }
 
 // endRound ends a round, and follows what it has shown. A round counts if it lacked credits, and if
 // the packet that ends it left soon after the round began: else the session was at rest.
@@ -196,12 +179,11 @@ func (c *Client) endRound(now monotime.Time) {
 	took := now.Sub(p.began)
 	full := p.short || p.low && took > c.fill()+c.mayQueue()
 	counts := full && p.shortest() > 0 && c.sampled.Sub(p.began) < took/4
-	answered, least := p.answered, p.dip
-	p.began, p.answered, p.short, p.dip = now, 0, false, 0
+	answered := p.answered
+	p.began, p.answered, p.short = now, 0, false
 	switch {
 	case took > windowRest && !p.low: // else a slow one may take as long
 		c.forgetPath()
-	case c.beside(answered, least, now):
 	case counts:
 		c.learnRate(answered, took, c.fill())
 	}
@@ -258,9 +240,6 @@ func (c *Client) creep(took, fill time.Duration) {
 // forgetPath makes the window what it was at first.
 func (c *Client) forgetPath() {
 	p := c.path
-	if p.rival.on {
-		c.yield()
-	}
 	*p = pathEstimate{began: p.began, grows: true,
 		least: p.least, formerly: p.formerly, since: p.since}
 	c.resize(0)
@@ -298,13 +277,6 @@ func (c *Client) shrink(s *clientSlot, n uint32, timeout bool, now monotime.Time
 		return
 	}
 	p.cutAt, p.grows = now, false
-	if p.rival.on {
-		c.followsLoss(silent, now)
-		return
-	}
-	if c.overflowed(silent, now) {
-		return
-	}
 	switch size := int(float64(c.window) * kept); {
 	case !p.low && !c.overflows():
 		p.wary = waryRounds

@@ -11,7 +11,7 @@ import (
 
 // TestCongestionControls runs each congestion control in each subcommand that has one.
 func TestCongestionControls(t *testing.T) {
-	for _, name := range []string{"default", "timely", "dcqcn", "swift", "none"} {
+	for _, name := range []string{"timely", "dcqcn", "swift", "none"} {
 		t.Run(name, func(t *testing.T) {
 			if name == "dcqcn" && runtime.GOOS != "linux" {
 				t.Skip("ECN marks are read on Linux only")
@@ -56,7 +56,7 @@ func TestVersus(t *testing.T) {
 		}
 		var r measure.Result
 		decodeOne(t, out, &r)
-		if r.CC != "default" || r.Versus != "none" || r.Rounds != 3 || r.Rps <= 0 || r.VersusRps <= 0 ||
+		if r.CC != "timely" || r.Versus != "none" || r.Rounds != 3 || r.Rps <= 0 || r.VersusRps <= 0 ||
 			r.Errors != 0 ||
 			r.VersusMin <= 0 || r.VersusMin > r.VersusRatio || r.VersusRatio > r.VersusMax ||
 			r.VersusCost != 100*(1-r.VersusRatio) {

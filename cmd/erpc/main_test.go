@@ -84,9 +84,9 @@ func TestWrongUsage(t *testing.T) {
 		"bench rate --transport ud":                       "needs an RDMA device",
 		"bench rate --transport pigeon": "is unknown; there are udp, shm, auto, " +
 			"afpacket, afxdp and ud",
-		"bench rate --cc cubic":                         "want default, timely, dcqcn, swift or none",
-		"ping 127.0.0.1:1 --cc cubic":                   "want default, timely, dcqcn, swift or none",
-		"demo --cc cubic":                               "want default, timely, dcqcn, swift or none",
+		"bench rate --cc cubic":                         "want timely, dcqcn, swift or none",
+		"ping 127.0.0.1:1 --cc cubic":                   "want timely, dcqcn, swift or none",
+		"demo --cc cubic":                               "want timely, dcqcn, swift or none",
 		"server --link-rate fast":                       "--link-rate",
 		"server --link-rate NaN":                        "as 25e9",
 		"server --link-rate Inf":                        "as 25e9",
@@ -296,7 +296,7 @@ func TestBenchVariants(t *testing.T) {
 		}
 		var r measure.Result
 		decodeOne(t, out, &r)
-		if r.Rpcs == 0 || r.Errors != 0 || r.CC != "default" || r.Off != nil {
+		if r.Rpcs == 0 || r.Errors != 0 || r.CC != "timely" || r.Off != nil {
 			t.Errorf("%s: %+v", line, r)
 		}
 	}

@@ -50,7 +50,7 @@ func conserved(t *testing.T, seed uint64) (l ledger, stats erpc.ProtocolStats) {
 		ReorderDelay: time.Duration(1 + r.Int64N(1e6))}); err != nil {
 		t.Fatal(err)
 	}
-	credits, control := pick(r, 1, 2, 5, 13, 32), pick(r, erpc.CCDefault, erpc.CCNone)
+	credits, control := pick(r, 1, 2, 5, 13, 32), pick(r, erpc.CCTimely, erpc.CCNone)
 	for range 3 {
 		cfg := erpc.Config{Slots: pick(r, 1, 4, 16), Credits: credits + r.IntN(2), Checksum: true,
 			MaxMessage: 256 << 10, Burst: pick(r, 1, 16, 64), NoBundles: r.IntN(3) == 0}

@@ -188,7 +188,7 @@ func (s *scenario) build(t *testing.T, seed uint64, mtu int) {
 func (s *scenario) congestion() (c erpc.Congestion, x erpc.Experiment) {
 	r := s.r
 	c = erpc.Congestion{
-		Algorithm: pick(r, erpc.CCDefault, erpc.CCTimely, erpc.CCDCQCN, erpc.CCSwift, erpc.CCNone,
+		Algorithm: pick(r, erpc.CCTimely, erpc.CCTimely, erpc.CCDCQCN, erpc.CCSwift, erpc.CCNone,
 			erpc.CCCustom),
 		LinkRate: pick[int64](r, 0, 1e9),
 	}

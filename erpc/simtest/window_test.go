@@ -68,9 +68,9 @@ func (c *cluster) end(all ...*stream) {
 // controls returns the congestion controls of the tests below.
 func controls() []erpc.CCAlgorithm {
 	if testing.Short() {
-		return []erpc.CCAlgorithm{erpc.CCDefault}
+		return []erpc.CCAlgorithm{erpc.CCTimely}
 	}
-	return []erpc.CCAlgorithm{erpc.CCDefault, erpc.CCNone}
+	return []erpc.CCAlgorithm{erpc.CCTimely, erpc.CCNone}
 }
 
 // wideLink is a path of 10 Gbit/s whose packets take d each way. Its switch holds 100 kB a port.

@@ -138,7 +138,7 @@ func (a *arm) serverKind() serverKind {
 	}
 	f.NoBatchedTime, f.NoRateBypass, f.NoPacingBypass = false, false, false
 	if !f.ecn() {
-		f.CC = "default"
+		f.CC = "timely"
 	}
 	return serverKind{NetFlags: f}
 }

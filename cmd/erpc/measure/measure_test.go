@@ -19,15 +19,13 @@ import (
 // TestFlagsReachConfig: each flag sets what it names in the configuration, and
 // nothing else.
 func TestFlagsReachConfig(t *testing.T) {
-	base := NetFlags{Transport: "udp", CC: "default"}
+	base := NetFlags{Transport: "udp", CC: "timely"}
 	for name, c := range map[string]struct {
 		set  func(*NetFlags)
 		want func(*erpc.Config)
 	}{
-		"default": {func(*NetFlags) {}, func(c *erpc.Config) {
-			c.Congestion.Algorithm = erpc.CCDefault
-		}},
-		"timely": {func(f *NetFlags) { f.CC = "timely" }, func(c *erpc.Config) {
+		"timely": {func(f *NetFlags) {
+		}, func(c *erpc.Config) {
 			c.Congestion.Algorithm = erpc.CCTimely
 		}},
 		"none": {func(f *NetFlags) { f.CC = "none" },

@@ -150,7 +150,7 @@ func (c IncastConfig) late(ctx context.Context, r *FairnessResult, algorithm erp
 func unequal(algorithm erpc.CCAlgorithm, made *int) *cc.Algorithm {
 	var a cc.Algorithm
 	switch algorithm {
-	case erpc.CCDefault, erpc.CCTimely:
+	case erpc.CCTimely:
 		cfg, _ := timely.Config{}.Fill() // the defaults are right
 		a = cc.Algorithm{Bypass: cfg.Bypass(0),
 			New: func(link float64) cc.Controller { return timely.New(&cfg, link) }}

@@ -159,8 +159,8 @@ func ratio(a, b float64) float64 {
 	return a / b
 }
 
-var algorithmNames = map[erpc.CCAlgorithm]string{erpc.CCDefault: "default", erpc.CCTimely: "timely",
-	erpc.CCDCQCN: "dcqcn", erpc.CCSwift: "swift", erpc.CCNone: "none"}
+var algorithmNames = map[erpc.CCAlgorithm]string{erpc.CCTimely: "timely", erpc.CCDCQCN: "dcqcn",
+	erpc.CCSwift: "swift", erpc.CCNone: "none"}
 
 func algorithmName(a erpc.CCAlgorithm) string { return algorithmNames[a] }
 

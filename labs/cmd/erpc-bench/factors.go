@@ -152,8 +152,8 @@ type factorsResult struct {
 // Run implements the subcommand.
 func (c *factorsCmd) Run(e *measure.Env) error {
 	if c.CC == "none" {
-		return cli.Usagef("--cc none: factors switches parts of congestion control off; want default, " +
-			"timely, dcqcn or swift")
+		return cli.Usagef("--cc none: factors switches parts of congestion control off; want timely, " +
+			"dcqcn or swift")
 	}
 	if off := c.Off(); len(off) > 0 {
 		return cli.Usagef("--%s: factors itself switches optimisations off", off[0])

@@ -20,7 +20,7 @@ func TestFactors(t *testing.T) {
 		}
 		var r factorsResult
 		clitest.DecodeOne(t, out, &r)
-		if r.Bench != "factors" || r.Rounds != 2 || r.CC != "default" || r.Rps <= 0 || r.Rps < r.RpsMin ||
+		if r.Bench != "factors" || r.Rounds != 2 || r.CC != "timely" || r.Rps <= 0 || r.Rps < r.RpsMin ||
 			r.Rps > r.RpsMax ||
 			r.Rpcs == 0 || r.Errors != 0 || r.Window != 60 || r.Batch != 3 || r.Symmetric != (more != "") {
 			t.Errorf("%+v", r)
