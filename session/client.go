@@ -742,7 +742,7 @@ func (c *Client) OnWait(h *wire.Header, in *Arrival, out *Out) {
 	s.numRx, s.numTx = s.numReq-1, s.numReq-1
 	s.highTx = max(s.highTx, s.numReq)
 	c.clearQuiet(s)
-	s.waits = true
+	s.waits, s.probes = true, false
 	ref := s.op.Ref
 	if c.stalled > 0 {
 		c.pump(in.Now, out)

@@ -3,6 +3,7 @@ package session
 import (
 	"time"
 
+	"github.com/userspace-rpc/erpc/internal/invariants"
 	"github.com/userspace-rpc/erpc/internal/monotime"
 	"github.com/userspace-rpc/erpc/wire"
 )
@@ -541,6 +542,9 @@ func (c *Client) rollback(i uint8, now monotime.Time, out *Out) {
 	s.numTx = s.numRx
 	c.clearQuiet(s)
 	s.waits = false
+	if invariants.Enabled && s.recovers() {
+		panic("session: a slot with nothing under way waits for an answer")
+	}
 	if s.times != nil {
 		s.times.rolled, s.times.rolledAt = s.numRx, s.sent(s.numRx)
 	}
