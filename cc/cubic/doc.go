@@ -1,11 +1,11 @@
 // Package cubic is the congestion window of CUBIC (RFC 9438), which fills a queue until it
-// overflows, as TCP does. Sessions follow it beside a sender that does so too (package session),
-// and the simulator's TCP flows do (package transport/sim/bulk).
+// overflows, as TCP does. Sessions that are to share links with TCP follow it (package session), and
+// the simulator's TCP flows do (package transport/sim/bulk).
 //
 // # Map
 //
 //	owns       the window of one flow, from answers and losses
-//	called by  sessions beside a competitor that fills queues; flows of the simulator
+//	called by  sessions that follow losses; flows of the simulator
 //	never      it reads a clock, does I/O, or allocates
 //
 // # The window

@@ -143,7 +143,7 @@ func TestBeside(t *testing.T) {
 				100 * time.Microsecond} {
 				for _, queue := range []time.Duration{1, 4} {
 					for _, n := range [][2]int{{1, 0}, {0, 1}, {1, 1}, {1, 4}, {4, 1}, {4, 4}} {
-						for _, alg := range []erpc.CCAlgorithm{erpc.CCDefault, erpc.CCTimely} {
+						for _, alg := range []erpc.CCAlgorithm{erpc.CCCubic, erpc.CCTimely} {
 							b := beside{bits, rtt, queue * max(rtt, 1200*time.Microsecond), n[0], n[1], alg}
 							t.Run(b.name(), b.row(0, math.Inf(1)))
 						}
@@ -167,16 +167,16 @@ func TestBeside(t *testing.T) {
 
 // besideRows are some rows of the table.
 var besideRows = []beside{
-	{1e9, time.Millisecond, 5 * time.Millisecond, 4, 4, erpc.CCDefault},
-	{1e9, time.Millisecond, time.Millisecond, 4, 4, erpc.CCDefault},
-	{100e6, 10 * time.Millisecond, 10 * time.Millisecond, 4, 4, erpc.CCDefault},
+	{1e9, time.Millisecond, 5 * time.Millisecond, 4, 4, erpc.CCCubic},
+	{1e9, time.Millisecond, time.Millisecond, 4, 4, erpc.CCCubic},
+	{100e6, 10 * time.Millisecond, 10 * time.Millisecond, 4, 4, erpc.CCCubic},
 }
 
 // TestRivalGoes: when the flows have gone, sessions that followed losses beside them leave that,
 // and the queue is about as short as that of sessions that were always alone.
 func TestRivalGoes(t *testing.T) {
 	for _, n := range []int{1, 4} {
-		b := beside{100e6, time.Millisecond, 5 * time.Millisecond, n, n, erpc.CCDefault}
+		b := beside{100e6, time.Millisecond, 5 * time.Millisecond, n, n, erpc.CCCubic}
 		r := b.start(t)
 		r.c.run(5 * time.Second)
 		with := r.measure(5 * time.Second)
