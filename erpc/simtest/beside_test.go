@@ -133,9 +133,10 @@ func (b beside) row(least, most float64) func(t *testing.T) {
 
 // TestBeside is the table of links that are shared with TCP: control, Mbit/s, round trip, queue,
 // clients, flows; share of a client, in parts of a flow's, part of the link that is used, queue,
-// and packets that are lost there. As many clients as flows get 0.3 to 2 times as much. The flag
-// -beside.all shows other rows too, also those that miss it: on a path of 10 ms flows need tens of
-// seconds from a loss to the next.
+// and packets that are lost there. As many clients as flows get 0.3 to 2 times as much with CCCubic,
+// and less with Timely. The flag -beside.all shows other rows too, also those that miss it: in a
+// queue of a few packets flows wait for timeouts that are 40 times as long, and on a path of many
+// hundred packets it takes minutes until who began later has caught up.
 func TestBeside(t *testing.T) {
 	if *besideAll {
 		for _, bits := range []int64{10e6, 100e6, 1e9} {
@@ -143,7 +144,7 @@ func TestBeside(t *testing.T) {
 				100 * time.Microsecond} {
 				for _, queue := range []time.Duration{1, 4} {
 					for _, n := range [][2]int{{1, 0}, {0, 1}, {1, 1}, {1, 4}, {4, 1}, {4, 4}} {
-						for _, alg := range []erpc.CCAlgorithm{erpc.CCCubic, erpc.CCTimely} {
+						for _, alg := range []erpc.CCAlgorithm{erpc.CCCubic, erpc.CCTimely, erpc.CCSwift} {
 							b := beside{bits, rtt, queue * max(rtt, 1200*time.Microsecond), n[0], n[1], alg}
 							t.Run(b.name(), b.row(0, math.Inf(1)))
 						}
@@ -162,39 +163,34 @@ func TestBeside(t *testing.T) {
 	}
 	b := rows[len(rows)-1]
 	b.alg = erpc.CCTimely
-	t.Run(b.name(), b.row(0, 0.29)) // the paper's control yields
+	t.Run(b.name(), b.row(0, 0.29)) // it yields
 }
 
 // besideRows are some rows of the table.
 var besideRows = []beside{
 	{1e9, time.Millisecond, 5 * time.Millisecond, 4, 4, erpc.CCCubic},
 	{1e9, time.Millisecond, time.Millisecond, 4, 4, erpc.CCCubic},
+	{1e9, time.Millisecond, 5 * time.Millisecond, 1, 1, erpc.CCCubic},
+	{100e6, time.Millisecond, 5 * time.Millisecond, 1, 1, erpc.CCCubic},
+	{100e6, 10 * time.Millisecond, 10 * time.Millisecond, 1, 1, erpc.CCCubic},
 	{100e6, 10 * time.Millisecond, 10 * time.Millisecond, 4, 4, erpc.CCCubic},
 }
 
-// TestRivalGoes: when the flows have gone, sessions that followed losses beside them leave that,
-// and the queue is about as short as that of sessions that were always alone.
-func TestRivalGoes(t *testing.T) {
+// TestFlowsStop: clients that share a link with flows take all of it when those stop.
+func TestFlowsStop(t *testing.T) {
 	for _, n := range []int{1, 4} {
 		b := beside{100e6, time.Millisecond, 5 * time.Millisecond, n, n, erpc.CCCubic}
 		r := b.start(t)
-		r.c.run(5 * time.Second)
-		with := r.measure(5 * time.Second)
+		r.c.run(2 * time.Second)
+		with := r.measure(2 * time.Second)
 		for _, f := range r.flows {
 			f.Stop()
 		}
-		r.c.run(2 * time.Second)
+		r.c.run(time.Second)
 		alone := r.measure(2 * time.Second)
-		b.tcp = 0
-		r = b.start(t)
-		r.c.run(5 * time.Second)
-		always := r.measure(5 * time.Second)
-		t.Logf("%d: %v with, %v after, %v never", n, with, alone, always)
-		if with.share < 0.3 || with.queue < 3*time.Millisecond {
-			t.Errorf("%d: no rival: %v", n, with)
-		}
-		if alone.queue > always.queue*3/2 || alone.used < 0.85 {
-			t.Errorf("%d: without a rival: %v", n, alone)
+		t.Logf("%d: %v with them, %v after", n, with, alone)
+		if with.share < 0.3 || with.share > 2.2 || alone.used < 0.9 {
+			t.Errorf("%d: not as it must be", n)
 		}
 	}
 }
