@@ -397,7 +397,7 @@ func (c *Client) Scan(now monotime.Time, out *Out) (retries uint8) {
 	}
 	for i := range c.slots {
 		s := &c.slots[i]
-		if !s.busy || s.numTx == s.numRx {
+		if !s.busy || !s.expects() {
 			retries = max(retries, c.scanQuiet(uint8(i), now, out))
 		} else if now.Sub(c.waitsSince(s)) >= c.rtt.timeout(s.retries) &&
 			now.Sub(s.sentLast()) >= c.rtt.early(oneShare) && c.timedOut(uint8(i), now, out) {
@@ -430,7 +430,7 @@ func (c *Client) Look(now monotime.Time, out *Out) {
 	least := c.rtt.early(oneShare)
 	for i := range c.slots {
 		s := &c.slots[i]
-		if !s.busy || s.numTx == s.numRx {
+		if !s.busy || !s.expects() {
 			continue
 		}
 		at := s.sentLast()
@@ -530,7 +530,7 @@ func (c *Client) rollbackOvertaken(now monotime.Time, out *Out) {
 	c.overtaken = false
 	for i := range c.slots {
 		s := &c.slots[i]
-		if s.busy && s.numTx != s.numRx && c.latest > s.sentLast() {
+		if s.busy && s.expects() && c.latest > s.sentLast() {
 			s.hinted = true
 			c.lost(uint8(i), s.try, s.again(), now, out)
 		}

@@ -167,7 +167,7 @@ func TestHolesHeeded(t *testing.T) {
 	}
 }
 
-// TestQueryAfterHoles: a slot that sent a hole again, and was then told that its handler waits, asks
+// TestQueryAfterHoles: a slot that sent a hole again and was then told that its handler waits asks
 // after the request in time.
 func TestQueryAfterHoles(t *testing.T) {
 	r := newRig(t, rigParams, Timing{}, 0, msgbuf.Config{})
