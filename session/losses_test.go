@@ -20,8 +20,8 @@ func (l *longPath) nothing(d time.Duration) {
 }
 
 // TestLosses: a session that follows losses doubles its window in a round trip, up to what was
-// agreed on, whatever the queue is, and whether the owner fixed it or not. Losses in one flight take
-// three tenths, once; a timeout leaves one packet, and it grows again.
+// agreed on, whatever the queue is, and whether the owner fixed it or not. Losses in one flight
+// take three tenths, once; a timeout leaves one packet, and it grows again.
 func TestLosses(t *testing.T) {
 	for _, fixed := range []bool{false, true} {
 		const credits = 400

@@ -1,6 +1,6 @@
 // Package cubic is the congestion window of CUBIC (RFC 9438), which fills a queue until it
-// overflows, as TCP does. Sessions that are to share links with TCP follow it (package session), and
-// the simulator's TCP flows do (package transport/sim/bulk).
+// overflows, as TCP does. Sessions that are to share links with TCP follow it (package session),
+// and the simulator's TCP flows do (package transport/sim/bulk).
 //
 // # Map
 //
