@@ -350,7 +350,10 @@ func (c *Client) rfrSize(s *clientSlot) uint32 {
 // skipCR reports whether request packet k needs no CR of its own, and counts it then. A packet
 // needs one if it is the last that can have any, if others gathered, if it may be lost, and
 // while the rate follows the CRs.
-func (c *Client) skipCR(s *clientSlot, k uint32) bool {
+func (c *Client) skipCR(s *clientSlot, k uint32, now monotime.Time) bool {
+	if k-s.numRx == uint32(s.quiet) {
+		s.progress = now // no answer was outstanding: the timeout starts here
+	}
 	if k+2 < s.numReq && c.quiet+1 < c.together() && k >= s.highTx {
 		s.quiet++
 		c.quiet++
@@ -368,7 +371,7 @@ func (c *Client) clearQuiet(s *clientSlot) {
 
 // sendNext sends the slot's next packet: request data, or an RFR for n response packets.
 func (c *Client) sendNext(s *clientSlot, n uint32, now monotime.Time, out *Out) {
-	k, first := s.numTx, s.numTx-s.numRx == uint32(s.quiet)
+	k := s.numTx
 	var h wire.Header // not a literal, which would be built elsewhere and copied
 	h.ReqType, h.Hold, h.ReqNum, h.PktNum = s.op.ReqType, wire.TryHold(s.try, 0), s.reqNum, k
 	h.Flags = s.cut.Flags()
@@ -377,7 +380,7 @@ func (c *Client) sendNext(s *clientSlot, n uint32, now monotime.Time, out *Out) 
 		h.MsgSize = uint32(s.op.Req.Size())
 		head, data := s.op.Req.Packet(int(k), int(s.per))
 		s.txGen = out.gen
-		if s.numReq > 2 && c.skipCR(s, k) {
+		if s.numReq > 2 && c.skipCR(s, k, now) {
 			h.Flags |= wire.FlagQuiet
 		}
 		if k == 0 && s.deadline != 0 {
@@ -401,8 +404,8 @@ func (c *Client) sendNext(s *clientSlot, n uint32, now monotime.Time, out *Out) 
 	} else if k == 0 && s.op.Ref&Marked != 0 {
 		out.add(EventSent).Ref = s.op.Ref
 	}
-	if first {
-		s.progress = now // no answer was outstanding: the timeout starts here
+	if s.numTx == s.numRx {
+		s.progress = now // nothing was outstanding: the timeout starts here
 	}
 	s.numTx += n
 	c.credits -= int32(n)

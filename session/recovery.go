@@ -397,10 +397,10 @@ func (c *Client) Scan(now monotime.Time, out *Out) (retries uint8) {
 	}
 	for i := range c.slots {
 		s := &c.slots[i]
-		if !s.busy || !s.expects() {
+		if !s.busy || s.numTx == s.numRx {
 			retries = max(retries, c.scanQuiet(uint8(i), now, out))
 		} else if now.Sub(c.waitsSince(s)) >= c.rtt.timeout(s.retries) &&
-			now.Sub(s.sentLast()) >= c.rtt.early(oneShare) && c.timedOut(uint8(i), now, out) {
+			now.Sub(s.sentLast()) >= c.rtt.early(oneShare) && s.expects() && c.timedOut(uint8(i), now, out) {
 			retries = max(retries, s.retries)
 		}
 	}
@@ -430,7 +430,7 @@ func (c *Client) Look(now monotime.Time, out *Out) {
 	least := c.rtt.early(oneShare)
 	for i := range c.slots {
 		s := &c.slots[i]
-		if !s.busy || !s.expects() {
+		if !s.busy || s.numTx == s.numRx {
 			continue
 		}
 		at := s.sentLast()
@@ -446,6 +446,7 @@ func (c *Client) Look(now monotime.Time, out *Out) {
 		return
 	}
 	if last != nil && last.retries == 0 && last.numTx-last.numRx == 1 && last.txGen != out.gen &&
+		last.expects() &&
 		now.Sub(last.sentLast())>>last.fast >= c.rtt.early(tailShare) {
 		c.lost(uint8(last.reqNum&uint64(len(c.slots)-1)), last.try, last.again(), now, out)
 	}
@@ -485,6 +486,9 @@ func (c *Client) timedOut(i uint8, now monotime.Time, out *Out) bool {
 // times.
 func (c *Client) ifOvertaken(i uint8, now monotime.Time, out *Out) {
 	s := &c.slots[i]
+	if !s.expects() {
+		return
+	}
 	sent := s.sentLast()
 	waited, share := now.Sub(sent)>>s.fast, time.Duration(oneShare)
 	if s.numTx-s.numRx > 1 {
