@@ -61,5 +61,6 @@
 //
 // cc/timely follows round-trip times and is the default. cc/dcqcn follows congestion
 // marks (ECN), for networks whose switches set them. cc/swift keeps round trips to a target
-// that rises with the number of flows.
+// that rises with the number of flows. cc/cubic is no [Algorithm] but a window: sessions that
+// follow losses in place of a controller have it, to share links with TCP (package session).
 package cc

@@ -29,6 +29,9 @@ const (
 	CCCustom
 	// CCSwift keeps round-trip times to a target (package cc/swift).
 	CCSwift
+	// CCCubic follows losses alone, as TCP does (RFC 9438, package cc/cubic), to share links with TCP.
+	// It fills queues and has no parameters. Config.Credits bounds its window.
+	CCCubic
 )
 
 // Congestion configures the congestion control of client sessions. The zero value is
@@ -82,14 +85,14 @@ func (c *Congestion) check() error {
 		if errors.As(err, &bad) {
 			return &ConfigError{"Congestion.Swift." + bad.Field, bad.Reason}
 		}
-	case CCNone:
+	case CCNone, CCCubic:
 	case CCCustom:
 		if c.Custom.New == nil {
 			return &ConfigError{"Congestion.Custom.New", "is nil: CCCustom needs it"}
 		}
 	default:
 		return &ConfigError{"Congestion.Algorithm",
-			fmt.Sprintf("is %d, must be at most CCSwift", c.Algorithm)}
+			fmt.Sprintf("is %d, must be at most CCCubic", c.Algorithm)}
 	}
 	return nil
 }
@@ -127,6 +130,8 @@ func (cfg *Config) pacing(link int64, mtu int, hosts time.Duration) *session.Pac
 		s := c.swift(mtu, hosts)
 		p.Algorithm = cc.Algorithm{Name: "swift", Bypass: s.Target}
 		p.Algorithm.New = func(link float64) cc.Controller { return swift.New(s, link) }
+	case CCCubic:
+		p.Losses = true
 	case CCCustom:
 		p.Algorithm = c.Custom
 	}

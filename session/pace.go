@@ -22,6 +22,9 @@ type Pacing struct {
 	// uncongested sessions wait for Release too: to measure what the bypasses save
 	// (eRPC, section 5.2.2).
 	NoRateBypass, NoPacingBypass bool
+	// Losses has windows follow losses, as CUBIC does (RFC 9438), and nothing else. There is no
+	// Algorithm then, and all is sent at LinkRate.
+	Losses bool
 }
 
 // WireOverhead is the size of Ethernet, IP and UDP around a packet, in bytes:
@@ -49,15 +52,18 @@ type pacer struct {
 	together uint8         // while gated: packets of the largest size that Slack covers; at least 1
 	waiting  bool          // the owner was asked to call Release
 	late     bool          // inside Release: time lost by coming late is made up for
+	losses   bool          // the window follows losses, and there is no controller
 }
 
 func newPacer(cfg *Pacing) pacer {
 	p := pacer{cfg: cfg, bypass: 1<<63 - 1, limit: 1<<63 - 1}
 	if cfg != nil {
-		p.limit = cfg.Algorithm.Bypass
-		p.bypass = p.limit
-		if cfg.NoRateBypass {
-			p.bypass = -1
+		if p.losses = cfg.Losses; !p.losses {
+			p.limit = cfg.Algorithm.Bypass
+			p.bypass = p.limit
+			if cfg.NoRateBypass {
+				p.bypass = -1
+			}
 		}
 		p.gated, p.together = cfg.NoPacingBypass, 1
 		p.perByte = perByte(cfg.LinkRate)
@@ -166,7 +172,7 @@ func (p *pacer) spiked(now, sentAt monotime.Time, rtt time.Duration) time.Durati
 // control tells the controller, and makes it if there is none yet.
 func (c *Client) control(now monotime.Time, rtt time.Duration, bytes int, ce bool) {
 	p := &c.pace
-	if p.cfg == nil {
+	if p.cfg == nil || p.losses {
 		return
 	}
 	c.stats.RateUpdates++
@@ -183,7 +189,7 @@ func (c *Client) control(now monotime.Time, rtt time.Duration, bytes int, ce boo
 // slowDown tells the controller that an RTO has passed without an answer.
 func (c *Client) slowDown(now monotime.Time) {
 	p := &c.pace
-	if p.cfg == nil {
+	if p.cfg == nil || p.losses {
 		return
 	}
 	if p.ctl == nil {

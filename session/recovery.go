@@ -95,6 +95,9 @@ func (c *Client) OnResp(h *wire.Header, data []byte, in *Arrival, out *Out) {
 	}
 	rtt := c.received(s, h, in.Now)
 	c.learn(in, rtt, wire.HeaderSize+len(data), h)
+	if c.pace.losses {
+		c.noLoss(1, in.Now)
+	}
 	s.ownsResp = false
 	c.finish(i, in.Now, out)
 	if c.overtaken {

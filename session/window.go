@@ -4,6 +4,7 @@ import (
 	"math"
 	"time"
 
+	"github.com/userspace-rpc/erpc/cc/cubic"
 	"github.com/userspace-rpc/erpc/internal/monotime"
 )
 
@@ -33,6 +34,8 @@ type pathEstimate struct {
 	// have the path look shorter than it is, and the window fall.
 	least, formerly time.Duration
 	since           monotime.Time // when the period began
+
+	cubic *cubic.Window // of a session that follows losses alone, else nil; see losses.go
 }
 
 // takes notes how long an answer took that came now.
@@ -89,6 +92,10 @@ func (c *Client) SetWindow(first int, hosts time.Duration) {
 // openWindow begins with the credits that were agreed on.
 func (c *Client) openWindow() {
 	c.opening, c.window = math.MaxUint16, uint16(c.Params.Credits)
+	if c.pace.losses {
+		c.slowStart()
+		return
+	}
 	if c.follows() {
 		c.first = min(c.first, c.window)
 		c.opening, c.window = firstFlight, c.first
@@ -138,6 +145,10 @@ func (c *Client) resize(size int) {
 // follow counts n packets that an answer, now, answers, and ends the round if it is over.
 func (c *Client) follow(n uint32, now monotime.Time) {
 	c.opening = uint16(min(uint32(c.opening)+n, math.MaxUint16))
+	if c.pace.losses {
+		c.noLoss(n, now)
+		return
+	}
 	if c.path == nil || !c.path.low {
 		c.ifSlow(now)
 	}
@@ -240,6 +251,11 @@ func (c *Client) creep(took, fill time.Duration) {
 // forgetPath makes the window what it was at first.
 func (c *Client) forgetPath() {
 	p := c.path
+	if c.pace.losses {
+		*p.cubic = cubic.New(firstFlight)
+		c.sizeTo(firstFlight)
+		return
+	}
 	*p = pathEstimate{began: p.began, grows: true,
 		least: p.least, formerly: p.formerly, since: p.since}
 	c.resize(0)
@@ -261,7 +277,8 @@ func (c *Client) rested(now monotime.Time) {
 // known of the path but that nothing came back. Messages of one packet say nothing of a path that
 // they have not filled.
 func (c *Client) shrink(s *clientSlot, n uint32, timeout bool, now monotime.Time) {
-	if !c.follows() || s.times == nil && (c.path == nil || s.numRx > 0) {
+	if !c.follows() || s.times == nil && (c.path == nil || s.numRx > 0) ||
+		c.pace.losses && s.numRx == s.numReq-1 { // the handler may be slow
 		return
 	}
 	if c.path == nil {
@@ -277,6 +294,10 @@ func (c *Client) shrink(s *clientSlot, n uint32, timeout bool, now monotime.Time
 		return
 	}
 	p.cutAt, p.grows = now, false
+	if c.pace.losses {
+		c.loss(silent, now)
+		return
+	}
 	switch size := int(float64(c.window) * kept); {
 	case !p.low && !c.overflows():
 		p.wary = waryRounds

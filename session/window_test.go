@@ -35,9 +35,17 @@ type longPath struct {
 
 // newLongPath gives the session credits, and a window that follows the path unless fixed.
 func newLongPath(t *testing.T, per, credits int, hosts time.Duration, fixed bool) *longPath {
+	return newPacedPath(t, per, credits, hosts, fixed, nil)
+}
+
+// newPacedPath is newLongPath with congestion control.
+func newPacedPath(
+	t *testing.T, per, credits int, hosts time.Duration, fixed bool, pacing *Pacing,
+) *longPath {
 	p := rigParams
 	p.Credits, p.MaxMessage = credits, pathSize*p.PerPacket
-	r := newRig(t, p, Timing{RTOMin: time.Second, RTOMax: time.Second}, 0, msgbuf.Config{})
+	timing := Timing{RTOMin: time.Second, RTOMax: time.Second}
+	r := newPacedRig(t, p, timing, 0, msgbuf.Config{}, pacing)
 	if !fixed {
 		r.cl.SetWindow(pathFirst, hosts)
 	}

@@ -11,7 +11,7 @@ import (
 
 // TestCongestionControls runs each congestion control in each subcommand that has one.
 func TestCongestionControls(t *testing.T) {
-	for _, name := range []string{"timely", "dcqcn", "swift", "none"} {
+	for _, name := range []string{"timely", "dcqcn", "swift", "cubic", "none"} {
 		t.Run(name, func(t *testing.T) {
 			if name == "dcqcn" && runtime.GOOS != "linux" {
 				t.Skip("ECN marks are read on Linux only")

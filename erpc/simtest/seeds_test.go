@@ -197,8 +197,8 @@ func (s *scenario) build(t *testing.T, seed uint64, mtu int) {
 func (s *scenario) congestion() (c erpc.Congestion, x erpc.Experiment) {
 	r := s.r
 	c = erpc.Congestion{
-		Algorithm: pick(r, erpc.CCTimely, erpc.CCTimely, erpc.CCDCQCN, erpc.CCSwift, erpc.CCNone,
-			erpc.CCCustom),
+		Algorithm: pick(r, erpc.CCTimely, erpc.CCTimely, erpc.CCDCQCN, erpc.CCSwift, erpc.CCCubic,
+			erpc.CCNone, erpc.CCCustom),
 		LinkRate: pick[int64](r, 0, 1e9),
 	}
 	x = erpc.Experiment{NoRateBypass: r.IntN(4) == 0, NoPacingBypass: r.IntN(4) == 0,

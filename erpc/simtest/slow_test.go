@@ -97,7 +97,7 @@ func (l slowLink) run(t *testing.T) (got slowShare) {
 }
 
 var slowNames = map[erpc.CCAlgorithm]string{erpc.CCTimely: "timely", erpc.CCSwift: "swift",
-	erpc.CCNone: "none"}
+	erpc.CCCubic: "cubic", erpc.CCNone: "none"}
 
 // TestSlowLinks is the table of slow links: goodput is at least 0.85 of the link, with Swift, which
 // is no default, 0.8. Clients share it equally, no call fails, and few packets are lost. The flag
@@ -108,7 +108,7 @@ func TestSlowLinks(t *testing.T) {
 	delays, counts := []time.Duration{time.Millisecond}, []int{5, 40}
 	switch {
 	case *slowAll:
-		algs = []erpc.CCAlgorithm{erpc.CCTimely, erpc.CCSwift, erpc.CCNone}
+		algs = []erpc.CCAlgorithm{erpc.CCTimely, erpc.CCSwift, erpc.CCCubic, erpc.CCNone}
 		delays, counts = append(delays, 20*time.Microsecond, 10*time.Millisecond), []int{1, 5, 20, 40}
 	case testing.Short():
 		rates = rates[1:2]

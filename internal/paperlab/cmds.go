@@ -125,7 +125,7 @@ func algorithm(name string, may ...string) (erpc.CCAlgorithm, error) {
 		return 0, cli.Usagef("--algorithm %q: want one of %s", name, strings.Join(may, ", "))
 	}
 	return map[string]erpc.CCAlgorithm{"timely": erpc.CCTimely, "dcqcn": erpc.CCDCQCN,
-		"swift": erpc.CCSwift, "none": erpc.CCNone}[name], nil
+		"swift": erpc.CCSwift, "cubic": erpc.CCCubic, "none": erpc.CCNone}[name], nil
 }
 
 func largeSize(size int) error { return cli.Between("--size", size, 1024, 8<<20) }

@@ -42,8 +42,8 @@ func TestSimWrongUsage(t *testing.T) {
 		"sim incast --degree 0":     "--degree \"0\"",
 		"sim incast --degree 20,,5": "--degree",
 		"sim incast --cc maybe":     "--cc \"maybe\"",
-		"sim incast --algorithm cubic": "--algorithm \"cubic\": want one of " +
-			"timely, dcqcn, swift",
+		"sim incast --algorithm reno": "--algorithm \"reno\": want one of " +
+			"timely, dcqcn, swift, cubic",
 		"sim incast --size 10":      "--size 10",
 		"sim incast --size 9000000": "--size 9000000",
 		"sim incast --credits 0":    "--credits 0",
@@ -65,7 +65,7 @@ func TestSimWrongUsage(t *testing.T) {
 		"sim scale --size 3":                           "--size 3",
 		"sim scale --duration 1us --threads 1":         "--duration 1µs",
 		"sim workload --workload W1":                   "--workload \"W1\": want one of W2, W3, W4, W5",
-		"sim workload --algorithm swift,cubic":         "--algorithm \"cubic\": want one of timely",
+		"sim workload --algorithm swift,reno":          "--algorithm \"reno\": want one of timely",
 		"sim workload --load 1":                        "--load 1",
 		"sim workload --nodes 1":                       "--nodes 1",
 		"sim workload --credits=-1":                    "--credits -1",

@@ -17,7 +17,7 @@ type simIncastCmd struct {
 	simFlags
 	Degree     string        `default:"20,50,100" help:"Numbers of clients; default ${default}." placeholder:"N,..."`
 	CC         string        `name:"cc" default:"on,off" help:"With congestion control, without, or both: on, off; default ${default}." placeholder:"on,off"`
-	Algorithm  string        `default:"timely" help:"What is on: timely, dcqcn or swift; default ${default}." placeholder:"NAME"`
+	Algorithm  string        `default:"timely" help:"What is on: timely, dcqcn, swift or cubic; default ${default}." placeholder:"NAME"`
 	Size       int           `default:"8388608" help:"Bytes in a large message; default ${default}." placeholder:"BYTES"`
 	Credits    int           `default:"32" help:"Packets in flight per session; default ${default}." placeholder:"N"`
 	Reverse    bool          `help:"The victim asks all others for large responses."`
@@ -62,7 +62,7 @@ func (c *simIncastCmd) config() (f simlab.IncastConfig, err error) {
 			return f, cli.Usagef("--cc %q: want on, off or both with a comma between", c.CC)
 		}
 	}
-	if f.Algorithm, err = algorithm(c.Algorithm, "timely", "dcqcn", "swift"); err != nil {
+	if f.Algorithm, err = algorithm(c.Algorithm, "timely", "dcqcn", "swift", "cubic"); err != nil {
 		return f, err
 	}
 	return f, errors.Join(c.check(), largeSize(c.Size), credits(c.Credits),
@@ -202,5 +202,5 @@ func incastChart(r *simlab.IncastResult) chart.Chart {
 
 func algorithmName(a erpc.CCAlgorithm) string {
 	return map[erpc.CCAlgorithm]string{erpc.CCTimely: "timely", erpc.CCDCQCN: "dcqcn",
-		erpc.CCSwift: "swift", erpc.CCNone: "none"}[a]
+		erpc.CCSwift: "swift", erpc.CCCubic: "cubic", erpc.CCNone: "none"}[a]
 }

@@ -16,7 +16,7 @@ import (
 type simLossCmd struct {
 	simFlags
 	Rates     string        `default:"1e-7,1e-6,1e-5,1e-4,1e-3" help:"Probabilities that a packet is lost; default ${default}." placeholder:"P,..."`
-	Algorithm string        `default:"timely" help:"Congestion control: timely, swift or none; default ${default}." placeholder:"NAME"`
+	Algorithm string        `default:"timely" help:"Congestion control: timely, swift, cubic or none; default ${default}." placeholder:"NAME"`
 	Size      int           `default:"8388608" help:"Bytes in a request; default ${default}." placeholder:"BYTES"`
 	Credits   int           `default:"32" help:"Packets in flight; default ${default}." placeholder:"N"`
 	Seeds     int           `default:"5" help:"Runs per rate, of which the median is printed; default ${default}." placeholder:"N"`
@@ -47,7 +47,7 @@ func (c *simLossCmd) config() (f simlab.LossConfig, err error) {
 		}
 		f.Rates = append(f.Rates, p)
 	}
-	if f.Algorithm, err = algorithm(c.Algorithm, "timely", "swift", "none"); err != nil {
+	if f.Algorithm, err = algorithm(c.Algorithm, "timely", "swift", "cubic", "none"); err != nil {
 		return f, err
 	}
 	return f, errors.Join(c.check(), largeSize(c.Size), credits(c.Credits),

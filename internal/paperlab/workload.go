@@ -17,7 +17,7 @@ import (
 type simWorkloadCmd struct {
 	simFlags
 	Workload  string        `default:"W3" help:"Sizes of messages: W2, W3, W4 or W5 of Homa; default ${default}." placeholder:"NAME"`
-	Algorithm string        `default:"timely,swift,none" help:"Congestion control: timely, dcqcn, swift, none or several; default ${default}." placeholder:"NAME,..."`
+	Algorithm string        `default:"timely,swift,none" help:"Congestion control: timely, dcqcn, swift, cubic, none or several; default ${default}." placeholder:"NAME,..."`
 	Load      float64       `default:"0.8" help:"Part of each link that is used on average; default ${default}." placeholder:"PART"`
 	Nodes     int           `help:"Nodes at the switch; 0: 16, and 8 for W5, whose messages take gigabytes of memory." placeholder:"N"`
 	Credits   int           `help:"Packets in flight per session; 0: as many as the path fills, as without this simulation." placeholder:"N"`
@@ -65,7 +65,8 @@ func (c *simWorkloadCmd) config() (f simlab.WorkloadConfig, err error) {
 	}
 	f = simlab.WorkloadConfig{Workload: c.Workload, Load: c.Load, Nodes: c.Nodes, Credits: c.Credits,
 		Warmup: c.Warmup, Duration: c.Duration, Seed: c.Seed}
-	if f.Algorithms, err = algorithms(c.Algorithm, "timely", "dcqcn", "swift", "none"); err != nil {
+	if f.Algorithms, err = algorithms(c.Algorithm, "timely", "dcqcn", "swift", "cubic",
+		"none"); err != nil {
 		return f, err
 	}
 	return f, errors.Join(c.check(), cli.Between("--nodes", c.Nodes, 2, 200),

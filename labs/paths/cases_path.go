@@ -162,9 +162,10 @@ func crossed(iperf string, flags ...string) func(t *trial) {
 }
 
 // iperf is the goodput of TCP from client to server in Mbit/s.
-func (t *trial) iperf(d time.Duration) float64 {
+func (t *trial) iperf(d time.Duration, flags ...string) float64 {
 	defer t.iperfServer()()
-	out, err := t.client.run("iperf3", "-J", "-c", server4, "-t", fmt.Sprint(int(d.Seconds())))
+	out, err := t.client.run(append([]string{"iperf3", "-J", "-c", server4, "-t",
+		fmt.Sprint(int(d.Seconds()))}, flags...)...)
 	t.must(err)
 	var r struct {
 		End struct {
@@ -228,6 +229,47 @@ func shaped(mbit float64, queue int, ratio float64, clients int, flags ...string
 		} else {
 			t.shown("of TCP's", ours/tcp, "times")
 		}
+	}
+}
+
+// beside is a link that so many clients, which follow losses, share with as many flows of TCP
+// cubic. They get a part of what those get at least, and twice as much at most. These are echoes:
+// half of what clients have under way goes the other way.
+func beside(mbit float64, queue, clients int, least float64) func(t *trial) {
+	return func(t *trial) {
+		t.must(t.shape(mbit, queue))
+		t.serve(t.server, at4)
+		list := make([]*running, clients)
+		for i := range list {
+			list[i] = t.launch(nil, t.client, at4, "--deadline", "30s",
+				"--cc", "cubic", "--size", "200000", "--callers", "4")
+		}
+		for _, l := range list {
+			l.ready()
+		}
+		tcp := 0.0
+		parallel(func() {
+			tcp = t.iperf(10*time.Second, "-O", "3", "-C", "cubic", "-P", fmt.Sprint(clients))
+		}, func() {
+			t.pass(3 * time.Second)
+			for _, l := range list {
+				l.mark("beside")
+			}
+			t.pass(10 * time.Second)
+			for _, l := range list {
+				l.mark("after")
+			}
+		})
+		ours := 0.0
+		for _, l := range list {
+			rep := l.stop()
+			t.answered(rep)
+			ours += rep.phase("beside").mbit()
+		}
+		t.shown("TCP", tcp, "Mbit/s")
+		t.shown("goodput", ours, "Mbit/s")
+		t.atLeast("of TCP's", ours/tcp, least, "times")
+		t.atLeast("TCP's of it", tcp/ours, 0.5, "times")
 	}
 }
 
@@ -384,6 +426,10 @@ var queueCases = []testCase{
 		try: shaped(100, 60_000, collapse, 5, "--size", "40000")},
 	{name: "rate-100-40", group: "rate", rows: "11", what: "40 clients through 100 Mbit/s",
 		try: shaped(100, 60_000, collapse, 40, "--size", "40000", "--callers", "2")},
+	{name: "beside-100", group: "rate", what: "4 clients and 4 TCP flows share 100 Mbit/s",
+		try: beside(100, 60_000, 4, 0.3)},
+	{name: "beside-1000", group: "rate", what: "4 clients and 4 TCP flows share 1 Gbit/s",
+		try: beside(1000, 600_000, 4, 0.2)},
 	{name: "cc-quiet", group: "rate", rows: "9", what: "40 kB echo, no loss, beside no control",
 		turns: 3, try: quietPath},
 }

@@ -41,7 +41,7 @@ type endpoint struct {
 func (e *endpoint) flags(set *flag.FlagSet) {
 	set.StringVar(&e.transport, "transport", "udp", "udp, shm, auto")
 	set.StringVar(&e.psk, "psk", "", "shared `key`")
-	set.StringVar(&e.cc, "cc", "", "none: no congestion control")
+	set.StringVar(&e.cc, "cc", "", "cubic: follow losses, none: no congestion control")
 	set.BoolVar(&e.portable, "portable", false, "the socket of package net")
 	set.IntVar(&e.mtu, "mtu", 0, "largest packet, `bytes`")
 	set.IntVar(&e.rcvbuf, "rcvbuf", 0, "receive buffer, `bytes`")
@@ -54,8 +54,11 @@ func (e *endpoint) config() erpc.Config {
 	if e.psk != "" {
 		cfg.PSK = [][]byte{[]byte(e.psk)}
 	}
-	if e.cc == "none" {
+	switch e.cc {
+	case "none":
 		cfg.Congestion.Algorithm = erpc.CCNone
+	case "cubic":
+		cfg.Congestion.Algorithm = erpc.CCCubic
 	}
 	return cfg
 }

@@ -63,7 +63,7 @@ type RateCmd struct {
 	Window    int    `default:"60" help:"RPCs in flight per thread; default ${default}." placeholder:"N"`
 	Batch     int    `default:"1" help:"RPCs issued together; default ${default}." placeholder:"N"`
 	Symmetric bool   `help:"Every thread is client and server; each RPC counts once."`
-	Versus    string `help:"Also measure with this congestion control, in turns with that of --cc: timely, dcqcn, swift or none; or with metrics or trace." placeholder:"NAME"`
+	Versus    string `help:"Also measure with this congestion control, in turns with that of --cc: timely, dcqcn, swift, cubic or none; or with metrics or trace." placeholder:"NAME"`
 }
 
 // Help is shown by --help.

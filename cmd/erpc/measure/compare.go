@@ -301,7 +301,8 @@ func versus(other string) (set func(*NetFlags), text string, err error) {
 	case known:
 		return func(f *NetFlags) { f.CC = other }, "with --cc " + other, nil
 	}
-	return nil, "", cli.Usagef("--versus %s: want timely, dcqcn, swift, none, metrics or trace", other)
+	return nil, "", cli.Usagef(
+		"--versus %s: want timely, dcqcn, swift, cubic, none, metrics or trace", other)
 }
 
 // runVersus compares the load with the same under another congestion control, or while it is

@@ -28,7 +28,7 @@ type NetFlags struct {
 	MTU         int     `name:"mtu" help:"Largest packet in bytes, headers of IP and UDP not included; 0: what the route carries, at most 8952, and 3776 with afxdp." placeholder:"BYTES"`
 	Credits     int     `help:"Packets in flight per session; 0: 32 at first, up to 128 with packets below 8 KiB, then as many as the path fills." placeholder:"N"`
 	Slots       int     `help:"Requests in flight per session, a power of two; 0: 8." placeholder:"N"`
-	CC          string  `name:"cc" default:"timely" help:"Congestion control: timely, the default; dcqcn, if the switches set ECN marks; swift; none. The same for client and server." placeholder:"NAME"`
+	CC          string  `name:"cc" default:"timely" help:"Congestion control: timely, the default; dcqcn, if the switches set ECN marks; swift; cubic, which shares links with TCP; none. The same for client and server." placeholder:"NAME"`
 	LinkRate    float64 `name:"link-rate" help:"Rate of the network link in bits per second, as 25e9; 0: what the transport says, else 100e9." placeholder:"RATE"`
 	Pin         string  `default:"auto" help:"Cores for the client's threads, then the server's, as 0,1; auto; none; default ${default}." placeholder:"CORES"`
 	Wait        string  `help:"What an idle loop does: adaptive, spin, sleep; default spin in bench, else adaptive." placeholder:"HOW"`
@@ -110,7 +110,7 @@ func (f *NetFlags) Check() error {
 			f.Transport)
 	}
 	if _, ok := algorithms[f.CC]; !ok {
-		return cli.Usagef("--cc %s: want timely, dcqcn, swift or none", f.CC)
+		return cli.Usagef("--cc %s: want timely, dcqcn, swift, cubic or none", f.CC)
 	}
 	// not a number is not equal to itself
 	if f.LinkRate != math.Trunc(f.LinkRate) || math.Abs(f.LinkRate) > 1e18 {
@@ -145,7 +145,7 @@ var waits = map[string]erpc.Wait{"": erpc.WaitAdaptive, "adaptive": erpc.WaitAda
 	"spin": erpc.WaitSpin, "sleep": erpc.WaitSleep}
 
 var algorithms = map[string]erpc.CCAlgorithm{"timely": erpc.CCTimely, "dcqcn": erpc.CCDCQCN,
-	"swift": erpc.CCSwift, "none": erpc.CCNone}
+	"swift": erpc.CCSwift, "cubic": erpc.CCCubic, "none": erpc.CCNone}
 
 // ecn reports whether the transport is to show ECN marks.
 func (f *NetFlags) ecn() bool { return f.CC == "dcqcn" }

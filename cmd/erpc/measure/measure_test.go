@@ -34,6 +34,8 @@ func TestFlagsReachConfig(t *testing.T) {
 			func(c *erpc.Config) { c.Congestion.Algorithm = erpc.CCDCQCN }},
 		"swift": {func(f *NetFlags) { f.CC = "swift" },
 			func(c *erpc.Config) { c.Congestion.Algorithm = erpc.CCSwift }},
+		"cubic": {func(f *NetFlags) { f.CC = "cubic" },
+			func(c *erpc.Config) { c.Congestion.Algorithm = erpc.CCCubic }},
 		"link-rate": {func(f *NetFlags) { f.LinkRate = 25e9 },
 			func(c *erpc.Config) { c.Congestion.LinkRate = 25e9 }},
 		"no-batched-time": {func(f *NetFlags) { f.NoBatchedTime = true },

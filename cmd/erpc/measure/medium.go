@@ -200,7 +200,8 @@ func (shmMedium) check(f *NetFlags) error {
 	case f.Iface != "":
 		return cli.Usagef("--iface is for transports below IP, not for shm")
 	case f.ecn():
-		return cli.Usagef("--cc dcqcn: shared memory has no ECN marks; use timely, swift or none")
+		return cli.Usagef("--cc dcqcn: shared memory has no ECN marks; " +
+			"use timely, swift, cubic or none")
 	}
 	return nil
 }

@@ -160,7 +160,7 @@ func ratio(a, b float64) float64 {
 }
 
 var algorithmNames = map[erpc.CCAlgorithm]string{erpc.CCTimely: "timely", erpc.CCDCQCN: "dcqcn",
-	erpc.CCSwift: "swift", erpc.CCNone: "none"}
+	erpc.CCSwift: "swift", erpc.CCCubic: "cubic", erpc.CCNone: "none"}
 
 func algorithmName(a erpc.CCAlgorithm) string { return algorithmNames[a] }
 

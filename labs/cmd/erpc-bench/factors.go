@@ -153,7 +153,7 @@ type factorsResult struct {
 func (c *factorsCmd) Run(e *measure.Env) error {
 	if c.CC == "none" {
 		return cli.Usagef("--cc none: factors switches parts of congestion control off; want timely, " +
-			"dcqcn or swift")
+			"dcqcn, swift or cubic")
 	}
 	if off := c.Off(); len(off) > 0 {
 		return cli.Usagef("--%s: factors itself switches optimisations off", off[0])

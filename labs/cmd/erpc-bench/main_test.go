@@ -34,7 +34,7 @@ const gentle = " --wait adaptive --pin none"
 // TestWrongUsage: flags that make no sense together are a mistake of the user's.
 func TestWrongUsage(t *testing.T) {
 	for line, want := range map[string]string{
-		"factors --cc none":          "want timely, dcqcn or swift",
+		"factors --cc none":          "want timely, dcqcn, swift or cubic",
 		"factors --no-prealloc":      "itself switches optimisations off",
 		"factors --rounds 0":         "--rounds 0",
 		"factors --batch 61":         "must not exceed --window 60",
