@@ -65,7 +65,7 @@ func (cc *ClientConn) attempts(
 			return false, ended
 		}
 		if !again {
-			return notRun, err
+			return notRun, c.retries.last(err)
 		}
 	}
 }
