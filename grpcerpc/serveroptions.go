@@ -5,6 +5,7 @@ import (
 	"google.golang.org/grpc/credentials"
 	"google.golang.org/grpc/encoding"
 	"google.golang.org/grpc/stats"
+	"google.golang.org/grpc/tap"
 
 	"github.com/userspace-rpc/erpc/erpc"
 )
@@ -23,6 +24,8 @@ type serverOptions struct {
 	unknown    grpc.StreamHandler
 	stats      []stats.Handler
 	codec      encoding.CodecV2
+	tap        tap.ServerInHandle // nil: none
+	waits      bool               // Stop does, for handlers
 	creds      credentials.TransportCredentials // nil: none were given
 }
 
@@ -79,6 +82,17 @@ func MaxHeaderListSize(n uint32) ServerOption {
 func UnknownServiceHandler(h grpc.StreamHandler) ServerOption {
 	return func(o *serverOptions) { o.unknown = h }
 }
+
+// InTapHandle sets what sees calls before their handlers, interceptors and stats handlers. The
+// context that it returns is the handler's. Its error ends the call: a status as it is, another one
+// with PermissionDenied. Unlike grpc-go's, it may run in several goroutines at once.
+func InTapHandle(h tap.ServerInHandle) ServerOption {
+	return func(o *serverOptions) { o.tap = h }
+}
+
+// WaitForHandlers has Stop wait for handlers to return. Default false. Handlers that erpc runs in
+// its event loop are waited for in any case.
+func WaitForHandlers(w bool) ServerOption { return func(o *serverOptions) { o.waits = w } }
 
 // StatsHandler adds a stats handler.
 func StatsHandler(h stats.Handler) ServerOption {

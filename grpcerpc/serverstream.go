@@ -124,24 +124,36 @@ func (st *serverStream) begin(h *frame.Head) error {
 	} else {
 		st.base, st.cancel = context.WithCancel(s.ctx)
 	}
-	st.stop = context.AfterFunc(st.base, st.expire)
+	st.stop = context.AfterFunc(st.base, func() { st.expire(st.base) })
 	md, compressor := st.conn.incoming(h.MD, string(h.Subtype)), string(h.Compressor)
 	go func() {
-		st.prepare(md, compressor, info)
+		if err := st.prepare(md, compressor, info); err != nil {
+			handler, info = func(any, grpc.ServerStream) error { return err }, nil
+		}
 		st.run(handler, impl, info)
 	}()
 	return nil
 }
 
-// prepare makes the context of the handler.
-func (st *serverStream) prepare(md metadata.MD, compressor string, info *grpc.StreamServerInfo) {
+// prepare makes the context of the handler. The error is the tap handle's: the handler does not run.
+func (st *serverStream) prepare(
+	md metadata.MD, compressor string, info *grpc.StreamServerInfo,
+) (err error) {
 	ctx := metadata.NewIncomingContext(st.base, md)
 	ctx = peer.NewContext(ctx, st.conn.peer)
+	if s := st.conn.server; s.opts.tap != nil {
+		if ctx, err = s.tapped(ctx, st.name, md); err != nil {
+			return err
+		}
+		st.stop() // it is this context's end that counts
+		st.stop = context.AfterFunc(ctx, func() { st.expire(ctx) })
+	}
 	st.watch, ctx = newWatch(ctx, st.conn.server.opts.stats, false,
 		stats.RPCTagInfo{FullMethodName: st.name})
 	st.watch.inHeader(st.name, compressor, md, st.conn.peer)
 	st.watch.begin(false, info == nil || info.IsClientStream, info == nil || info.IsServerStream)
 	st.ctx = grpc.NewContextWithServerTransportStream(ctx, transportStream{st})
+	return nil
 }
 
 // handler returns what runs for the stream's method; nil if nothing does.
@@ -268,11 +280,11 @@ func (st *serverStream) abort() {
 	}
 }
 
-// expire wakes the application when the context has ended.
-func (st *serverStream) expire() {
+// expire wakes the application when its context has ended.
+func (st *serverStream) expire(ctx context.Context) {
 	st.mu.Lock()
 	defer st.mu.Unlock()
-	st.wake(st.base.Err())
+	st.wake(ctx.Err())
 }
 
 // wake ends what the application waits for, by the error of a context. The lock is held.

@@ -132,6 +132,12 @@ func (s *Server) onUnary(ctx context.Context, r erpc.ReqHandle) {
 		return
 	}
 	k.ctx = callContext{k}
+	if s.opts.tap != nil {
+		if k.ctx, err = s.tapped(k.ctx, k.name, k.metadata()); err != nil {
+			k.answer(r, nil, err)
+			return
+		}
+	}
 	if len(s.opts.stats) > 0 {
 		k.watch, k.ctx = newWatch(k.ctx, s.opts.stats, false,
 			stats.RPCTagInfo{FullMethodName: k.name})

@@ -135,12 +135,15 @@ func (s *Server) ServeTCP(lis net.Listener, opts ...grpc.ServerOption) error {
 	o := &s.opts
 	all := []grpc.ServerOption{
 		grpc.ChainUnaryInterceptor(o.unary...), grpc.ChainStreamInterceptor(o.stream...),
-		grpc.MaxRecvMsgSize(o.maxRecv), grpc.MaxSendMsgSize(o.maxSend), grpc.WaitForHandlers(true),
+		grpc.MaxRecvMsgSize(o.maxRecv), grpc.MaxSendMsgSize(o.maxSend), grpc.WaitForHandlers(o.waits),
 		grpc.MaxConcurrentStreams(uint32(o.maxStreams)),
 		grpc.MaxHeaderListSize(uint32(o.maxHeaders)),
 	}
 	for _, h := range o.stats {
 		all = append(all, grpc.StatsHandler(h))
+	}
+	if o.tap != nil {
+		all = append(all, grpc.InTapHandle(o.tap))
 	}
 	if o.unknown != nil {
 		all = append(all, grpc.UnknownServiceHandler(o.unknown))
