@@ -408,9 +408,32 @@ func (cc *ClientConn) closeLinks() {
 	cc.closing.Wait()
 }
 
-// pick chooses a connection, and waits for one as the call wants it. The call is counted in at the
-// link.
+// pick chooses a connection, and waits for one as the call wants it, and for a place there. The call
+// is counted in at the link.
 func (cc *ClientConn) pick(
+	ctx context.Context, c *callInfo, failFast bool,
+) (*link, balancer.PickResult, error) {
+	for {
+		l, r, err := cc.pickLink(ctx, c, failFast)
+		if err != nil {
+			return nil, r, err
+		}
+		ok, err := l.places.enter(ctx)
+		if ok {
+			return l, r, nil
+		}
+		l.drop()
+		if r.Done != nil {
+			r.Done(balancer.DoneInfo{Err: err})
+		}
+		if err != nil {
+			return nil, r, err
+		}
+	}
+}
+
+// pickLink chooses a connection, and waits for one as the call wants it.
+func (cc *ClientConn) pickLink(
 	ctx context.Context, c *callInfo, failFast bool,
 ) (*link, balancer.PickResult, error) {
 	if c.only != nil {

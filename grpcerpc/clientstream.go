@@ -78,7 +78,10 @@ func (cc *ClientConn) beginStream(
 	if err != nil {
 		return nil, err
 	}
-	if err = cc.outgoing(ctx, c, picked.Metadata); err != nil {
+	if err = cc.outgoing(ctx, c, picked.Metadata); err == nil {
+		err = l.fits(c)
+	}
+	if err != nil {
 		l.release()
 		return nil, err
 	}

@@ -102,7 +102,10 @@ func (cc *ClientConn) attempt(
 func (cc *ClientConn) send(
 	ctx context.Context, w *watch, c *callInfo, l *link, extra metadata.MD, args, reply any,
 ) (a frame.Answer, notRun bool, err error) {
-	if err = cc.outgoing(ctx, c, extra); err != nil {
+	if err = cc.outgoing(ctx, c, extra); err == nil {
+		err = l.fits(c)
+	}
+	if err != nil {
 		return a, false, err
 	}
 	t := tries.Get().(*unaryTry)

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/binary"
 	"fmt"
+	"math"
 	"sync"
 	"time"
 
@@ -26,6 +27,10 @@ type link struct {
 	sc     *subConn
 	silent bool // its server is, and calls go to others; in the loop only
 
+	places     places
+	maxHeaders int    // bytes that the server takes of a call's header; 0: it does not say
+	authority  string // of calls that name no other one
+
 	mu      sync.Mutex
 	users   int
 	open    bool
@@ -42,12 +47,12 @@ const helloWithin = 20 * time.Second
 func (cc *ClientConn) openLink(
 	ctx context.Context, sc *subConn, addr string, onEnd func(),
 ) (*link, error) {
-	l := &link{cc: cc, sc: sc, onEnd: onEnd, users: 1} // itself, until it is open
+	l := &link{cc: cc, sc: sc, onEnd: onEnd, users: 1, authority: cc.authority} // until it is open
 	client, err := cc.loop.DialWatched(ctx, addr, l)
 	if err != nil {
 		return nil, err
 	}
-	hello := frame.Hello{Version: frame.Version, UserAgent: cc.opts.userAgent, Authority: cc.authority}
+	hello := frame.Hello{Version: frame.Version, UserAgent: cc.opts.userAgent, Authority: l.authority}
 	limited, cancel := context.WithTimeout(ctx, cc.patience)
 	answer, err := client.Call(limited, frame.TypeHello, hello.Append(nil))
 	if err != nil && limited.Err() != nil && ctx.Err() == nil {
@@ -74,6 +79,7 @@ func (cc *ClientConn) openLink(
 	}
 	p.LocalAddr = addrOf(cc.loop.transport.LocalAddr())
 	l.client, l.token, l.peer = client, w.Token, &p
+	l.places.most, l.maxHeaders = limitOf(w.MaxCalls), limitOf(w.MaxHeaders)
 	l.pipe = newPipe(l)
 	cc.mu.Lock()
 	cc.links[l] = struct{}{}
@@ -92,9 +98,12 @@ func (cc *ClientConn) openLink(
 	l.mu.Lock()
 	l.open = true
 	l.mu.Unlock()
-	l.release()
+	l.drop()
 	return l, nil
 }
+
+// limitOf returns a limit that a server says as an int.
+func limitOf(n uint64) int { return int(min(n, math.MaxInt)) }
 
 // Silent implements erpc.Watcher. At most half of the servers may be silent, as in a Pool.
 func (l *link) Silent() bool {
@@ -156,8 +165,14 @@ func (l *link) acquire() bool {
 	return true
 }
 
-// release counts a call out. It may be called in the loop.
+// release counts a call out that had a place. It may be called in the loop.
 func (l *link) release() {
+	l.places.leave()
+	l.drop()
+}
+
+// drop counts a call out that has no place.
+func (l *link) drop() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.users--
@@ -170,6 +185,7 @@ func (l *link) retire() {
 	l.retired = true
 	l.tryClose()
 	l.mu.Unlock()
+	l.places.close()
 	l.ended.Do(l.onEnd)
 }
 
@@ -188,6 +204,7 @@ func (l *link) end() {
 	mine := !l.closed
 	l.closed = true
 	l.mu.Unlock()
+	l.places.close()
 	l.ended.Do(l.onEnd)
 	if mine {
 		l.close()

@@ -26,7 +26,7 @@ import (
 const (
 	maxConns   = 1 << 16          // of one server
 	maxOfPeer  = 1 << 10          // of one address of a client: of one loop, which ClientConns share
-	maxNames   = 16 << 10         // bytes of user agent and authority, which a connection keeps
+	maxNames   = 16 << 10         // bytes of user agent, authority and compressors
 	lifeWithin = 10 * time.Second // of Hello; else the connection is forgotten
 )
 
@@ -72,7 +72,8 @@ type serverConn struct {
 	wait    erpc.ReqHandle // Leave, if it waits
 	waits   bool
 	streams map[uint64]*serverStream
-	running int // handlers of streams, also of those that the client has left
+	running int          // handlers of streams, also of those that the client has left
+	line    fifo[func()] // handlers that wait for others to return
 	pipe    serverPipe
 }
 
@@ -82,15 +83,16 @@ func (s *Server) onHello(ctx context.Context, req []byte) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	w := frame.Welcome{Version: frame.Version}
+	w := s.opts.told
+	w.Version = frame.Version
 	if h.Version != frame.Version {
 		w.Refusal = fmt.Sprintf("the server speaks version %d of grpcerpc's format, the client %d",
 			frame.Version, h.Version)
 		return w.Append(nil), nil
 	}
-	if len(h.UserAgent)+len(h.Authority) > maxNames {
-		w.Refusal = fmt.Sprintf("user agent and authority have %d bytes, more than %d",
-			len(h.UserAgent)+len(h.Authority), maxNames)
+	if n := len(h.UserAgent) + len(h.Authority) + len(h.Accept); n > maxNames {
+		w.Refusal = fmt.Sprintf("user agent, authority and compressors have %d bytes, more than %d",
+			n, maxNames)
 		return w.Append(nil), nil
 	}
 	r, _ := erpc.HandleFrom(ctx)
@@ -264,7 +266,7 @@ func (c *serverConn) stream(sec *frame.Section) (*serverStream, error) {
 		return nil, nil
 	case sec.Open == nil:
 		return nil, errFrames
-	case max(len(c.streams), c.running) >= c.server.opts.maxStreams:
+	case max(len(c.streams), c.line.len()) >= 2*c.server.opts.maxStreams:
 		return nil, status.Error(codes.ResourceExhausted,
 			"grpcerpc: too many streams of the connection")
 	}
@@ -273,11 +275,27 @@ func (c *serverConn) stream(sec *frame.Section) (*serverStream, error) {
 	return st, nil
 }
 
-// run counts a handler in, or out.
-func (c *serverConn) run(n int) {
+// run runs a stream's handler in a goroutine, once there are few enough of them.
+func (c *serverConn) run(handler func()) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.running += n
+	c.line.push(handler)
+	c.runNext()
+}
+
+// returned notes that a handler has.
+func (c *serverConn) returned() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.running--
+	c.runNext()
+}
+
+func (c *serverConn) runNext() {
+	for c.line.len() > 0 && c.running < c.server.opts.maxStreams {
+		c.running++
+		go c.line.pop()()
+	}
 }
 
 // forget takes a stream that has ended out of the connection.

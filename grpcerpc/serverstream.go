@@ -118,7 +118,6 @@ func (st *serverStream) begin(h *frame.Head) error {
 		return status.Error(codes.Unavailable, "grpcerpc: the server is shutting down")
 	}
 	st.begun = true
-	st.conn.run(1)
 	if us := h.Timeout; us > 0 && us <= maxTimeout {
 		st.base, st.cancel = context.WithTimeout(s.ctx, time.Duration(us)*time.Microsecond)
 	} else {
@@ -126,12 +125,16 @@ func (st *serverStream) begin(h *frame.Head) error {
 	}
 	st.stop = context.AfterFunc(st.base, func() { st.expire(st.base) })
 	md, compressor := st.conn.incoming(h.MD, string(h.Subtype)), string(h.Compressor)
-	go func() {
-		if err := st.prepare(md, compressor, info); err != nil {
+	st.conn.run(func() {
+		err := st.base.Err() // it may have waited
+		if err == nil {
+			err = st.prepare(md, compressor, info)
+		}
+		if err != nil {
 			handler, info = func(any, grpc.ServerStream) error { return err }, nil
 		}
 		st.run(handler, impl, info)
-	}()
+	})
 	return nil
 }
 
@@ -213,7 +216,7 @@ func (st *serverStream) run(
 func (st *serverStream) leave() {
 	st.stop()
 	st.cancel()
-	st.conn.run(-1)
+	st.conn.returned()
 	st.mu.Lock()
 	defer st.mu.Unlock()
 	if st.returned = true; st.over {

@@ -27,6 +27,10 @@ func TestGolden(t *testing.T) {
 		want string
 	}{
 		{"hello", (&Hello{Version: 3, UserAgent: "u", Authority: "a"}).Append(nil), "03 0175 0161"},
+		{"hello with all", (&Hello{Version: 3, UserAgent: "u", Authority: "a",
+			Accept: "c"}).Append(nil), "03 0175 0161 0163"},
+		{"welcome with all", (&Welcome{Version: 3, Token: 1, MaxCalls: 2, MaxHeaders: 300}).Append(nil),
+			"03 0100000000000000 00 02 ac02"},
 		{"welcome", (&Welcome{Version: 3, Token: 1}).Append(nil), "03 0100000000000000 00"},
 		{"refusal", (&Welcome{Version: 3, Refusal: "r"}).Append(nil), "03 0000000000000000 0172"},
 		{"head", (&Head{Method: method}).Append(nil), "00 042f732f6d"},

@@ -18,17 +18,23 @@ const (
 // LargeCall is the least size of a TypeLarge request.
 const LargeCall = 64 << 10
 
-// Hello opens a connection.
+// Hello opens a connection. Accept is left out when it is empty, and servers that do not know it
+// ignore it.
 type Hello struct {
 	Version   uint64
 	UserAgent string
 	Authority string
+	Accept    string // names of compressors with commas between them
 }
 
 // Append appends the Hello to b.
 func (h *Hello) Append(b []byte) []byte {
 	b = binary.AppendUvarint(b, h.Version)
-	return AppendBytes(AppendBytes(b, h.UserAgent), h.Authority)
+	b = AppendBytes(AppendBytes(b, h.UserAgent), h.Authority)
+	if h.Accept != "" {
+		b = AppendBytes(b, h.Accept)
+	}
+	return b
 }
 
 // ParseHello reads a Hello. Of another version it reads the version alone.
@@ -36,22 +42,32 @@ func ParseHello(b []byte) (h Hello, err error) {
 	r := NewReader(b)
 	if h.Version = r.Number(); h.Version == Version {
 		h.UserAgent, h.Authority = string(r.Bytes()), string(r.Bytes())
+		if len(r.Rest()) > 0 {
+			h.Accept = string(r.Bytes())
+		}
 	}
 	return h, r.Err()
 }
 
-// Welcome is a server's answer to Hello. Token names the connection from now on.
+// Welcome is a server's answer to Hello. Token names the connection from now on. The limits are left
+// out when there are none, and clients that do not know them ignore them.
 type Welcome struct {
-	Version uint64
-	Token   uint64
-	Refusal string // "" if it is accepted
+	Version    uint64
+	Token      uint64
+	Refusal    string // "" if it is accepted
+	MaxCalls   uint64 // that the client has under way at a time; 0: any number
+	MaxHeaders uint64 // bytes of a call's header, by HeaderSize; 0: any number
 }
 
 // Append appends the Welcome to b.
 func (w *Welcome) Append(b []byte) []byte {
 	b = binary.AppendUvarint(b, w.Version)
 	b = binary.LittleEndian.AppendUint64(b, w.Token)
-	return AppendBytes(b, w.Refusal)
+	b = AppendBytes(b, w.Refusal)
+	if w.MaxCalls|w.MaxHeaders != 0 {
+		b = binary.AppendUvarint(binary.AppendUvarint(b, w.MaxCalls), w.MaxHeaders)
+	}
+	return b
 }
 
 // ParseWelcome reads a Welcome.
@@ -59,6 +75,9 @@ func ParseWelcome(b []byte) (w Welcome, err error) {
 	r := NewReader(b)
 	w.Version, w.Token = r.Number(), r.Fixed()
 	w.Refusal = string(r.Bytes())
+	if len(r.Rest()) > 0 {
+		w.MaxCalls, w.MaxHeaders = r.Number(), r.Number()
+	}
 	return w, r.Err()
 }
 
