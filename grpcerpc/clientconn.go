@@ -146,18 +146,43 @@ func (cc *ClientConn) parseTarget() error {
 		cc.builder = cc.resolverFor(u.Scheme)
 	}
 	cc.parsed = resolver.Target{URL: *u}
+	named := "" // by the credentials
+	if cc.opts.creds != nil {
+		named = cc.opts.creds.Info().ServerName
+	}
+	if cc.opts.authority != "" && named != "" && named != cc.opts.authority {
+		return fmt.Errorf("grpcerpc: the authority of the credentials is %q, that of WithAuthority %q",
+			named, cc.opts.authority)
+	}
 	switch o, ok := cc.builder.(resolver.AuthorityOverrider); {
 	case cc.opts.authority != "":
 		cc.authority = cc.opts.authority
+	case named != "":
+		cc.authority = named
 	case ok:
 		cc.authority = o.OverrideAuthority(cc.parsed)
 	default:
-		cc.authority = cc.parsed.Endpoint()
+		cc.authority = escapeAuthority(cc.parsed.Endpoint())
 		if strings.HasPrefix(cc.authority, ":") {
 			cc.authority = "localhost" + cc.authority
 		}
 	}
 	return nil
+}
+
+// escapeAuthority escapes what an authority may not have (RFC 3986, 3.2), as grpc-go does.
+func escapeAuthority(name string) string {
+	var b strings.Builder
+	for _, c := range []byte(name) {
+		switch {
+		case 'a' <= c && c <= 'z', 'A' <= c && c <= 'Z', '0' <= c && c <= '9',
+			strings.IndexByte("-_.~!$&'()*+,;=:[]@", c) >= 0:
+			b.WriteByte(c)
+		default:
+			fmt.Fprintf(&b, "%%%02X", c)
+		}
+	}
+	return b.String()
 }
 
 // resolverFor returns the resolver of a scheme, nil if there is none.

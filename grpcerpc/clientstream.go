@@ -140,6 +140,8 @@ func (s *clientStream) acceptFrame(kind frame.Kind, payload []byte) error {
 			return status.Error(codes.Internal, "grpcerpc: metadata beyond the limit")
 		}
 		s.header, s.headerDone = s.info.typed(md), true
+	case frame.Encoding:
+		return s.info.answeredBy(string(payload))
 	case frame.Trailers:
 		st, md, err := frame.ParseTrailers(payload)
 		if err != nil || s.in.partial {

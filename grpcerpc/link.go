@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"google.golang.org/grpc/peer"
+	"google.golang.org/grpc/resolver"
 
 	"github.com/userspace-rpc/erpc/erpc"
 	"github.com/userspace-rpc/erpc/grpcerpc/internal/frame"
@@ -43,16 +44,39 @@ type link struct {
 // it a server that never does would keep its client from all others.
 const helloWithin = 20 * time.Second
 
+// authorityOf returns the authority of calls to an address: WithAuthority's, else the address's own,
+// else that of the target. Sessions by TLS know the server by the last one.
+func (cc *ClientConn) authorityOf(a resolver.Address) (string, error) {
+	if a.ServerName == "" || cc.opts.authority != "" || a.ServerName == cc.authority {
+		return cc.authority, nil
+	}
+	if cc.opts.seals() {
+		return "", fmt.Errorf("grpcerpc: %s has the ServerName %q, by which sessions with TLS cannot "+
+			"know it: WithAuthority gives them a name", a.Addr, a.ServerName)
+	}
+	return a.ServerName, nil
+}
+
 // openLink connects to a server, for sc.
 func (cc *ClientConn) openLink(
-	ctx context.Context, sc *subConn, addr string, onEnd func(),
+	ctx context.Context, sc *subConn, at resolver.Address, onEnd func(),
 ) (*link, error) {
-	l := &link{cc: cc, sc: sc, onEnd: onEnd, users: 1, authority: cc.authority} // until it is open
+	addr := at.Addr
+	authority, err := cc.authorityOf(at)
+	if err != nil {
+		return nil, err
+	}
+	l := &link{cc: cc, sc: sc, onEnd: onEnd, users: 1, authority: authority} // until it is open
+	local, err := cc.localServer(addr)
+	if err != nil {
+		return nil, err
+	}
 	client, err := cc.loop.DialWatched(ctx, addr, l)
 	if err != nil {
 		return nil, err
 	}
-	hello := frame.Hello{Version: frame.Version, UserAgent: cc.opts.userAgent, Authority: l.authority}
+	hello := frame.Hello{Version: frame.Version, UserAgent: cc.opts.userAgent, Authority: l.authority,
+		Accept: accepted()}
 	limited, cancel := context.WithTimeout(ctx, cc.patience)
 	answer, err := client.Call(limited, frame.TypeHello, hello.Append(nil))
 	if err != nil && limited.Err() != nil && ctx.Err() == nil {
@@ -76,6 +100,9 @@ func (cc *ClientConn) openLink(
 	p := *security
 	if to, err := cc.loop.transport.Resolve(addr); err == nil {
 		p.Addr = addrOf(to)
+	}
+	if local != nil {
+		p.AuthInfo = local
 	}
 	p.LocalAddr = addrOf(cc.loop.transport.LocalAddr())
 	l.client, l.token, l.peer = client, w.Token, &p

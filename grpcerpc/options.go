@@ -35,6 +35,7 @@ type dialOptions struct {
 	perRPC        []credentials.PerRPCCredentials
 	stats         []stats.Handler
 	maxHeaders    int
+	coders        coders
 	creds         credentials.TransportCredentials // nil: none were given
 	tcp           *tcpOptions                      // nil: calls go over erpc alone
 }
@@ -196,8 +197,8 @@ func WithPerRPCCredentials(c credentials.PerRPCCredentials) DialOption {
 	}
 }
 
-// WithTransportCredentials takes credentials of NewTLS, by which sessions are encrypted, or of
-// package insecure. With others all calls go over TCP if WithTCP says how; without it they are an
+// WithTransportCredentials takes credentials of NewTLS, by which sessions are encrypted, of package
+// insecure, or of package local, which refuse servers of other machines. With others all calls go over TCP if WithTCP says how; without it they are an
 // error of NewClient.
 func WithTransportCredentials(c credentials.TransportCredentials) DialOption {
 	return func(o *dialOptions) error {

@@ -8,6 +8,7 @@ import (
 	"maps"
 	"net/netip"
 	"slices"
+	"strings"
 	"sync"
 	"time"
 
@@ -62,6 +63,7 @@ type serverConn struct {
 	peer      *peer.Peer
 	userAgent []string // as values of metadata
 	authority []string
+	accept    []string
 	expiry    *time.Timer   // until Life comes
 	ended     chan struct{} // closed when over is set
 
@@ -110,10 +112,16 @@ func (s *Server) newConn(r erpc.ReqHandle, h *frame.Hello) (*serverConn, string)
 	p := *security
 	p.Addr, p.LocalAddr = addrOf(r.Peer()), addrOf(r.Rpc().LocalAddr())
 	identify(&p, r.State())
+	if info, err := s.opts.localClient(addrOf(r.Peer())); err != nil {
+		return nil, err.Error()
+	} else if info != nil {
+		p.AuthInfo = info
+	}
 	c := &serverConn{
 		server: s, token: binary.LittleEndian.Uint64(random[:]), from: r.Peer(), state: r.State(),
 		peer:      &p,
-		userAgent: []string{h.UserAgent}, authority: []string{h.Authority}, ended: make(chan struct{}),
+		userAgent: []string{h.UserAgent}, authority: []string{h.Authority},
+		accept: []string{h.Accept}, ended: make(chan struct{}),
 		streams: make(map[uint64]*serverStream),
 	}
 	c.pipe.init(c, r.Rpc())
@@ -307,16 +315,35 @@ func (c *serverConn) forget(id uint64) {
 
 // incoming completes metadata that came with a call. The values are shared: package metadata copies
 // what it gives to applications.
-func (c *serverConn) incoming(md metadata.MD, subtype string) metadata.MD {
+func (c *serverConn) incoming(md metadata.MD, h *frame.Head) metadata.MD {
 	if md == nil {
-		md = make(metadata.MD, 3)
+		md = make(metadata.MD, 4)
 	}
 	md[":authority"], md["user-agent"] = c.authority, c.userAgent
+	if len(h.Authority) > 0 {
+		md[":authority"] = []string{string(h.Authority)}
+	}
+	if accept := c.accepts(string(h.Compressor)); len(accept) > 0 {
+		md["grpc-accept-encoding"] = accept
+	}
 	md["content-type"] = plainType
-	if subtype != "" {
-		md["content-type"] = []string{contentType(subtype)}
+	if len(h.Subtype) > 0 {
+		md["content-type"] = []string{contentType(string(h.Subtype))}
 	}
 	return md
+}
+
+// accepts returns the compressors that the client has, with the one of a call.
+func (c *serverConn) accepts(compressor string) []string {
+	switch {
+	case compressor == "" && c.accept[0] == "":
+		return nil
+	case c.accept[0] == "":
+		return []string{compressor}
+	case compressor == "" || slices.Contains(strings.Split(c.accept[0], ","), compressor):
+		return c.accept
+	}
+	return []string{c.accept[0] + "," + compressor}
 }
 
 // plainType is the content type of calls that name no codec.

@@ -26,6 +26,7 @@ type serverOptions struct {
 	unknown    grpc.StreamHandler
 	stats      []stats.Handler
 	codec      encoding.CodecV2
+	coders     coders
 	tap        tap.ServerInHandle               // nil: none
 	waits      bool                             // Stop does, for handlers
 	creds      credentials.TransportCredentials // nil: none were given

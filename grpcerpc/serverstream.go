@@ -24,7 +24,7 @@ type serverStream struct {
 	ctx    context.Context // of the handler
 	base   context.Context // fixed once the stream has begun, as the following are
 	cancel context.CancelFunc
-	coding coding
+	coding
 	method *method
 	name   string
 
@@ -95,6 +95,10 @@ func (st *serverStream) accept(x *frame.Section) error {
 // maxTimeout is the largest timeout in microseconds that is a time.Duration. A longer one is none.
 const maxTimeout = math.MaxInt64 / uint64(time.Microsecond)
 
+// farTimeout is half of it: erpc's times are nanoseconds since the start of the machine, and have
+// room for so many more. A timeout beyond is a context's own.
+const farTimeout = maxTimeout / 2
+
 // begin starts the handler.
 func (st *serverStream) begin(h *frame.Head) error {
 	s := st.conn.server
@@ -124,7 +128,7 @@ func (st *serverStream) begin(h *frame.Head) error {
 		st.base, st.cancel = context.WithCancel(s.ctx)
 	}
 	st.stop = context.AfterFunc(st.base, func() { st.expire(st.base) })
-	md, compressor := st.conn.incoming(h.MD, string(h.Subtype)), string(h.Compressor)
+	md, compressor := st.conn.incoming(h.MD, h), string(h.Compressor)
 	st.conn.run(func() {
 		err := st.base.Err() // it may have waited
 		if err == nil {
@@ -304,6 +308,9 @@ func (st *serverStream) putHeader(always bool) {
 		return
 	}
 	st.headerSent = true
+	if st.answersBy != "" {
+		st.out.put(frame.Encoding, []byte(st.answersBy))
+	}
 	if always || len(st.header) > 0 {
 		st.out.put(frame.Headers, frame.AppendMD(nil, st.header))
 	}

@@ -40,7 +40,7 @@ func WithTCP(target string, opts ...grpc.DialOption) DialOption {
 // isSecure reports whether credentials ask for what sessions cannot have.
 func isSecure(c credentials.TransportCredentials) bool {
 	_, ours := c.(*tlsCreds)
-	return c != nil && !ours && c.Info().SecurityProtocol != "insecure"
+	return c != nil && !ours && !isLocal(c) && c.Info().SecurityProtocol != "insecure"
 }
 
 // checkSecurity returns an error if the options ask for security that there is no way to have.

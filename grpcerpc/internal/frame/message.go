@@ -87,17 +87,19 @@ const (
 	headCompressor
 	headSubtype
 	headTimeout
-	headAll = headMD | headCompressor | headSubtype | headTimeout
+	headAuthority
+	headAll = headMD | headCompressor | headSubtype | headTimeout | headAuthority
 )
 
-// Head is the first message of a call. Method, Compressor and Subtype of a parsed one are parts of
-// its input.
+// Head is the first message of a call. Method, Compressor, Subtype and Authority of a parsed one are
+// parts of its input.
 type Head struct {
 	Method     []byte
 	MD         map[string][]string
 	Compressor []byte // "" if messages are not compressed
 	Subtype    []byte // "" for the default, protobuf
 	Timeout    uint64 // in microseconds; 0: the call has no deadline
+	Authority  []byte // "" for that of Hello
 }
 
 // Append appends the Head to b.
@@ -119,6 +121,10 @@ func (h *Head) Append(b []byte) []byte {
 	if h.Timeout > 0 {
 		b[at] |= headTimeout
 		b = binary.AppendUvarint(b, h.Timeout)
+	}
+	if len(h.Authority) > 0 {
+		b[at] |= headAuthority
+		b = AppendBytes(b, h.Authority)
 	}
 	return b
 }
@@ -142,6 +148,9 @@ func (r *Reader) Head() (h Head) {
 	if flags&headTimeout != 0 {
 		h.Timeout = r.Number()
 	}
+	if flags&headAuthority != 0 {
+		h.Authority = r.Bytes()
+	}
 	return h
 }
 
@@ -163,7 +172,9 @@ const (
 	answerStatus
 	answerCompressed
 	answerNotRun
-	answerAll = answerHeader | answerTrailer | answerStatus | answerCompressed | answerNotRun
+	answerEncoding
+	answerAll = answerHeader | answerTrailer | answerStatus | answerCompressed | answerNotRun |
+		answerEncoding
 )
 
 // Status is the end of a call: a code of gRPC, a text, and a google.rpc.Status if it has details.
@@ -194,6 +205,7 @@ type Answer struct {
 	Status          Status
 	NotRun          bool   // the call certainly did not run
 	Compressed      bool   // the message is
+	Encoding        string // ... by another compressor than the request's; "" for that
 	Message         []byte // of success; a part of the input
 }
 
@@ -219,6 +231,10 @@ func (a *Answer) AppendHead(b []byte) []byte {
 	if a.NotRun {
 		b[at] |= answerNotRun
 	}
+	if a.Encoding != "" {
+		b[at] |= answerEncoding
+		b = AppendBytes(b, a.Encoding)
+	}
 	return b
 }
 
@@ -239,6 +255,9 @@ func ParseAnswer(b []byte) (a Answer, err error) {
 		a.Status = r.Status()
 	}
 	a.Compressed, a.NotRun = flags&answerCompressed != 0, flags&answerNotRun != 0
+	if flags&answerEncoding != 0 {
+		a.Encoding = string(r.Bytes())
+	}
 	if a.NotRun && a.Status.Code == 0 {
 		r.fail()
 	}
