@@ -82,7 +82,7 @@ func NewClient(target string, options ...DialOption) (*ClientConn, error) {
 		resolved: make(chan struct{}), links: make(map[*link]struct{}), patience: helloWithin}
 	cc.opts = dialOptions{
 		userAgent: "grpc-go/" + grpc.Version + " grpcerpc/1", backoff: backoff.DefaultConfig,
-		maxHeaders: defaultMaxHeaders, maxAttempts: defaultMaxAttempts,
+		window: window, maxHeaders: defaultMaxHeaders, maxAttempts: defaultMaxAttempts,
 	}
 	for _, opt := range options {
 		if err := opt(&cc.opts); err != nil {

@@ -36,6 +36,7 @@ type dialOptions struct {
 	stats         []stats.Handler
 	maxHeaders    int
 	coders        coders
+	window        int                              // bytes that a stream may have received unread
 	creds         credentials.TransportCredentials // nil: none were given
 	tcp           *tcpOptions                      // nil: calls go over erpc alone
 }
@@ -216,6 +217,20 @@ func WithStatsHandler(h stats.Handler) DialOption {
 		return nil
 	}
 }
+
+// WithInitialWindowSize sets how many bytes of a stream's messages a server may have sent that the
+// application has not read. Default 256 KiB; values below 64 KiB are ignored, as in grpc.
+func WithInitialWindowSize(n int32) DialOption {
+	return func(o *dialOptions) error {
+		if n >= 64<<10-1 {
+			o.window = int(n)
+		}
+		return nil
+	}
+}
+
+// WithStaticStreamWindowSize is WithInitialWindowSize: windows of streams do not change.
+func WithStaticStreamWindowSize(n int32) DialOption { return WithInitialWindowSize(n) }
 
 // WithMaxHeaderListSize bounds the metadata that is received, as gRPC counts it. Default 16 MiB.
 func WithMaxHeaderListSize(n uint32) DialOption {

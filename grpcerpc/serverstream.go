@@ -51,7 +51,7 @@ type serverStream struct {
 }
 
 func newServerStream(c *serverConn, id uint64) *serverStream {
-	st := &serverStream{conn: c, id: id, out: newOutbox(), in: newInbox(c.server.opts.maxRecv)}
+	st := &serverStream{conn: c, id: id, out: newOutbox(), in: newInbox(c.server.opts.maxRecv, window)}
 	st.changed.L = &st.mu
 	return st
 }
@@ -63,6 +63,7 @@ func (st *serverStream) say() { st.conn.pipe.say(st) }
 func (st *serverStream) accept(x *frame.Section) error {
 	st.out.allow(x.Limit)
 	if x.Open != nil {
+		st.out.limit = x.Limit // which may be less than usual
 		if err := st.begin(x.Open); err != nil {
 			return err
 		}
