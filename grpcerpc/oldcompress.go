@@ -67,6 +67,28 @@ func (c *coders) decoder(name string) encoding.Compressor {
 	return encoding.GetCompressor(name)
 }
 
+// dialTCP returns the options of grpc that mean the same.
+func (c *coders) dialTCP() (opts []grpc.DialOption) {
+	if c.compressor != nil {
+		opts = append(opts, grpc.WithCompressor(c.compressor.Compressor))
+	}
+	if c.decompressor != nil {
+		opts = append(opts, grpc.WithDecompressor(c.decompressor.Decompressor))
+	}
+	return opts
+}
+
+// serveTCP returns the options of grpc that mean the same.
+func (c *coders) serveTCP() (opts []grpc.ServerOption) {
+	if c.compressor != nil {
+		opts = append(opts, grpc.RPCCompressor(c.compressor.Compressor))
+	}
+	if c.decompressor != nil {
+		opts = append(opts, grpc.RPCDecompressor(c.decompressor.Decompressor))
+	}
+	return opts
+}
+
 // usual are compressors that a client says it has registered: grpc does not tell which there are.
 var usual = []string{"deflate", "gzip", "lz4", "s2", "snappy", "zstd"}
 

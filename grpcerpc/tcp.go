@@ -77,6 +77,10 @@ func (cc *ClientConn) dialTCP() (err error) {
 		grpc.WithResolvers(append(o.resolvers[:len(o.resolvers):len(o.resolvers)], static{})...),
 		grpc.WithMaxHeaderListSize(uint32(o.maxHeaders)),
 	}
+	opts = append(opts, o.coders.dialTCP()...)
+	if o.window != window {
+		opts = append(opts, grpc.WithInitialWindowSize(int32(o.window)))
+	}
 	if o.authority != "" {
 		opts = append(opts, grpc.WithAuthority(o.authority))
 	}
@@ -142,6 +146,7 @@ func (s *Server) ServeTCP(lis net.Listener, opts ...grpc.ServerOption) error {
 	for _, h := range o.stats {
 		all = append(all, grpc.StatsHandler(h))
 	}
+	all = append(all, o.coders.serveTCP()...)
 	if o.tap != nil {
 		all = append(all, grpc.InTapHandle(o.tap))
 	}
