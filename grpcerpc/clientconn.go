@@ -433,8 +433,8 @@ func (cc *ClientConn) closeLinks() {
 	cc.closing.Wait()
 }
 
-// pick chooses a connection, and waits for one as the call wants it, and for a place there. The call
-// is counted in at the link.
+// pick chooses a connection, and waits for one as the call wants it, and for a place there. The
+// call is counted in at the link.
 func (cc *ClientConn) pick(
 	ctx context.Context, c *callInfo, failFast bool,
 ) (*link, balancer.PickResult, error) {

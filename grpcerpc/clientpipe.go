@@ -39,8 +39,8 @@ type pipe struct {
 	armed   bool                     // later is
 }
 
-// fetchAfter is how long an application may leave a stream alone before an exchange is sent for what
-// the server says: it has sent one of its own by then, or will not soon.
+// fetchAfter is how long an application may leave a stream alone before an exchange is sent for
+// what the server says: it has sent one of its own by then, or will not soon.
 const fetchAfter = time.Millisecond
 
 func newPipe(l *link) *pipe {

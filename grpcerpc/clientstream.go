@@ -86,7 +86,8 @@ func (cc *ClientConn) beginStream(
 		return nil, err
 	}
 	s := &clientStream{cc: cc, info: c, desc: desc, parent: parent, link: l, pipe: l.pipe,
-		done: picked.Done, ctx: peer.NewContext(ctx, l.peer), in: newInbox(c.maxRecv, uint64(cc.opts.window)), out: newOutbox()}
+		done: picked.Done, ctx: peer.NewContext(ctx, l.peer),
+		in: newInbox(c.maxRecv, uint64(cc.opts.window)), out: newOutbox()}
 	w.outHeader(c.method, c.compressName, c.md, l.peer)
 	s.watch = w
 	s.changed.L = &s.mu

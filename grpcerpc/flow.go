@@ -14,7 +14,7 @@ import (
 // it: what its application has read, and a window.
 const (
 	window      = 256 << 10 // but for WithInitialWindowSize
-	messageCost = 32        // what a message counts beside its bytes, so that empty ones are bounded too
+	messageCost = 32        // of a message beside its bytes, so that empty ones are bounded too
 	maxBatch    = 64 << 10
 	maxQueued   = 64 << 10 // bytes that SendMsg leaves behind without waiting
 	turn        = 16 << 10 // bytes that a stream says of a batch before others have their turn

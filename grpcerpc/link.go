@@ -44,8 +44,8 @@ type link struct {
 // it a server that never does would keep its client from all others.
 const helloWithin = 20 * time.Second
 
-// authorityOf returns the authority of calls to an address: WithAuthority's, else the address's own,
-// else that of the target. Sessions by TLS know the server by the last one.
+// authorityOf returns the authority of calls to an address: WithAuthority's, else the address's
+// own, else that of the target. Sessions by TLS know the server by the last one.
 func (cc *ClientConn) authorityOf(a resolver.Address) (string, error) {
 	if a.ServerName == "" || cc.opts.authority != "" || a.ServerName == cc.authority {
 		return cc.authority, nil

@@ -199,8 +199,8 @@ func WithPerRPCCredentials(c credentials.PerRPCCredentials) DialOption {
 }
 
 // WithTransportCredentials takes credentials of NewTLS, by which sessions are encrypted, of package
-// insecure, or of package local, which refuse servers of other machines. With others all calls go over TCP if WithTCP says how; without it they are an
-// error of NewClient.
+// insecure, or of package local, which refuse servers of other machines. With others all calls go
+// over TCP if WithTCP says how; without it they are an error of NewClient.
 func WithTransportCredentials(c credentials.TransportCredentials) DialOption {
 	return func(o *dialOptions) error {
 		o.creds = c

@@ -137,7 +137,8 @@ func testCallOptions(t *testing.T, rows map[string]string) {
 		}
 	}
 	_, err := r.client.SayHello(within(t), &pb.HelloRequest{},
-		grpc.CallAuthority("x"), grpc.CallContentSubtype("proto"), grpc.FailFast(true), grpc.ForceCodec(upper{}),
+		grpc.CallAuthority("x"), grpc.CallContentSubtype("proto"), grpc.FailFast(true),
+		grpc.ForceCodec(upper{}),
 		grpc.ForceCodecV2(nil), grpc.Header(new(metadata.MD)), grpc.MaxCallRecvMsgSize(99),
 		grpc.MaxCallSendMsgSize(99), grpc.MaxRetryRPCBufferSize(99), grpc.OnFinish(func(error) {}),
 		grpc.Peer(new(peer.Peer)), grpc.PerRPCCredentials(token{}), grpc.StaticMethod(),

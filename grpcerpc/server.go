@@ -241,8 +241,8 @@ func (s *Server) stop(wait bool) {
 	}
 }
 
-// tapped asks the tap handle about a call. It returns the context of its handler, or the status that
-// ends it.
+// tapped asks the tap handle about a call. It returns the context of its handler, or the status
+// that ends it.
 func (s *Server) tapped(
 	ctx context.Context, method string, md metadata.MD,
 ) (context.Context, error) {

@@ -143,7 +143,8 @@ func (st *serverStream) begin(h *frame.Head) error {
 	return nil
 }
 
-// prepare makes the context of the handler. The error is the tap handle's: the handler does not run.
+// prepare makes the context of the handler. The error is the tap handle's: the handler does not
+// run.
 func (st *serverStream) prepare(
 	md metadata.MD, compressor string, info *grpc.StreamServerInfo,
 ) (err error) {
