@@ -70,9 +70,9 @@ func MaxSendMsgSize(n int) ServerOption { return func(o *serverOptions) { o.maxS
 
 // MaxConcurrentStreams bounds the calls of one connection, unary ones too: its client has further
 // ones wait until others have ended. As many handlers of its streams run at a time; those of
-// streams that their client has left count until they return, and others wait for that. Zero means nothing.
-// Without it calls do not wait, and a connection has at most 16,384 handlers of streams. A client
-// that has more than twice as many streams begun gets ResourceExhausted.
+// streams that their client has left count until they return, and others wait for that. Zero means
+// nothing. Without it calls do not wait, and a connection has at most 16,384 handlers of streams. A
+// client that has more than twice as many streams begun gets ResourceExhausted.
 func MaxConcurrentStreams(n uint32) ServerOption {
 	return func(o *serverOptions) {
 		if n > 0 {

@@ -49,8 +49,8 @@ func ParseHello(b []byte) (h Hello, err error) {
 	return h, r.Err()
 }
 
-// Welcome is a server's answer to Hello. Token names the connection from now on. The limits are left
-// out when there are none, and clients that do not know them ignore them.
+// Welcome is a server's answer to Hello. Token names the connection from now on. The limits are
+// left out when there are none, and clients that do not know them ignore them.
 type Welcome struct {
 	Version    uint64
 	Token      uint64
@@ -91,8 +91,8 @@ const (
 	headAll = headMD | headCompressor | headSubtype | headTimeout | headAuthority
 )
 
-// Head is the first message of a call. Method, Compressor, Subtype and Authority of a parsed one are
-// parts of its input.
+// Head is the first message of a call. Method, Compressor, Subtype and Authority of a parsed one
+// are parts of its input.
 type Head struct {
 	Method     []byte
 	MD         map[string][]string
