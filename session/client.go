@@ -76,6 +76,13 @@ func (s *clientSlot) sentLast() monotime.Time {
 	return s.progress
 }
 
+// expects reports whether an answer may come to a packet of the slot. In line for credits, it may
+// have sent only packets that asked for none: others' answers bring it its turn.
+func (s *clientSlot) expects() bool {
+	n := s.numTx - s.numRx
+	return n > uint32(s.quiet) || n > 0 && !s.stalled
+}
+
 // recovers reports whether the slot sends packets again and has to wait for an answer first. A slot
 // that has sent one packet has nothing to keep, and no times.
 func (s *clientSlot) recovers() bool {
@@ -343,7 +350,10 @@ func (c *Client) rfrSize(s *clientSlot) uint32 {
 // skipCR reports whether request packet k needs no CR of its own, and counts it then. A packet
 // needs one if it is the last that can have any, if others gathered, if it may be lost, and
 // while the rate follows the CRs.
-func (c *Client) skipCR(s *clientSlot, k uint32) bool {
+func (c *Client) skipCR(s *clientSlot, k uint32, now monotime.Time) bool {
+	if k-s.numRx == uint32(s.quiet) {
+		s.progress = now // no answer was outstanding: the timeout starts here
+	}
 	if k+2 < s.numReq && c.quiet+1 < c.together() && k >= s.highTx {
 		s.quiet++
 		c.quiet++
@@ -370,7 +380,7 @@ func (c *Client) sendNext(s *clientSlot, n uint32, now monotime.Time, out *Out) 
 		h.MsgSize = uint32(s.op.Req.Size())
 		head, data := s.op.Req.Packet(int(k), int(s.per))
 		s.txGen = out.gen
-		if s.numReq > 2 && c.skipCR(s, k) {
+		if s.numReq > 2 && c.skipCR(s, k, now) {
 			h.Flags |= wire.FlagQuiet
 		}
 		if k == 0 && s.deadline != 0 {
@@ -742,7 +752,7 @@ func (c *Client) OnWait(h *wire.Header, in *Arrival, out *Out) {
 	s.numRx, s.numTx = s.numReq-1, s.numReq-1
 	s.highTx = max(s.highTx, s.numReq)
 	c.clearQuiet(s)
-	s.waits = true
+	s.waits, s.probes = true, false
 	ref := s.op.Ref
 	if c.stalled > 0 {
 		c.pump(in.Now, out)

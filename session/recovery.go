@@ -3,6 +3,7 @@ package session
 import (
 	"time"
 
+	"github.com/userspace-rpc/erpc/internal/invariants"
 	"github.com/userspace-rpc/erpc/internal/monotime"
 	"github.com/userspace-rpc/erpc/wire"
 )
@@ -396,7 +397,7 @@ func (c *Client) Scan(now monotime.Time, out *Out) (retries uint8) {
 		if !s.busy || s.numTx == s.numRx {
 			retries = max(retries, c.scanQuiet(uint8(i), now, out))
 		} else if now.Sub(c.waitsSince(s)) >= c.rtt.timeout(s.retries) &&
-			now.Sub(s.sentLast()) >= c.rtt.early(oneShare) && c.timedOut(uint8(i), now, out) {
+			now.Sub(s.sentLast()) >= c.rtt.early(oneShare) && s.expects() && c.timedOut(uint8(i), now, out) {
 			retries = max(retries, s.retries)
 		}
 	}
@@ -442,6 +443,7 @@ func (c *Client) Look(now monotime.Time, out *Out) {
 		return
 	}
 	if last != nil && last.retries == 0 && last.numTx-last.numRx == 1 && last.txGen != out.gen &&
+		last.expects() &&
 		now.Sub(last.sentLast())>>last.fast >= c.rtt.early(tailShare) {
 		c.lost(uint8(last.reqNum&uint64(len(c.slots)-1)), last.try, last.again(), now, out)
 	}
@@ -481,6 +483,9 @@ func (c *Client) timedOut(i uint8, now monotime.Time, out *Out) bool {
 // times.
 func (c *Client) ifOvertaken(i uint8, now monotime.Time, out *Out) {
 	s := &c.slots[i]
+	if !s.expects() {
+		return
+	}
 	sent := s.sentLast()
 	waited, share := now.Sub(sent)>>s.fast, time.Duration(oneShare)
 	if s.numTx-s.numRx > 1 {
@@ -526,7 +531,7 @@ func (c *Client) rollbackOvertaken(now monotime.Time, out *Out) {
 	c.overtaken = false
 	for i := range c.slots {
 		s := &c.slots[i]
-		if s.busy && s.numTx != s.numRx && c.latest > s.sentLast() {
+		if s.busy && s.expects() && c.latest > s.sentLast() {
 			s.hinted = true
 			c.lost(uint8(i), s.try, s.again(), now, out)
 		}
@@ -541,6 +546,9 @@ func (c *Client) rollback(i uint8, now monotime.Time, out *Out) {
 	s.numTx = s.numRx
 	c.clearQuiet(s)
 	s.waits = false
+	if invariants.Enabled && s.recovers() {
+		panic("session: a slot with nothing under way waits for an answer")
+	}
 	if s.times != nil {
 		s.times.rolled, s.times.rolledAt = s.numRx, s.sent(s.numRx)
 	}
