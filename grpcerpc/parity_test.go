@@ -195,7 +195,7 @@ func TestSendTwice(t *testing.T) {
 		"/helloworld.Greeter/SayHelloAgain")
 	is(t, "begin", err, codes.OK)
 	is(t, "the first", s.SendMsg(&pb.HelloRequest{Name: "wait"}), codes.OK)
-	is(t, "the second", s.SendMsg(&pb.HelloRequest{}), codes.Internal)
 	ctx := eventually(t, r.began, "the handler")
-	<-ctx.Done()
+	is(t, "the second", s.SendMsg(&pb.HelloRequest{}), codes.Internal)
+	eventually(t, ctx.Done(), "the end of its context")
 }
