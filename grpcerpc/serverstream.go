@@ -155,7 +155,8 @@ func (st *serverStream) prepare(
 			return err
 		}
 		st.stop() // it is this context's end that counts
-		st.stop = context.AfterFunc(ctx, func() { st.expire(ctx) })
+		own := ctx
+		st.stop = context.AfterFunc(own, func() { st.expire(own) })
 	}
 	st.watch, ctx = newWatch(ctx, st.conn.server.opts.stats, false,
 		stats.RPCTagInfo{FullMethodName: st.name})
