@@ -21,6 +21,7 @@ import (
 // callInfo holds what the options, the service config and the context say of a call.
 type callInfo struct {
 	coding
+	coders       *coders // of the ClientConn
 	method       string
 	only         chosen // where the call goes; nil: the picker chooses
 	stats        []stats.Handler
@@ -32,6 +33,8 @@ type callInfo struct {
 	maxSend      int
 	creds        []credentials.PerRPCCredentials
 	md           metadata.MD
+	authority    string // CallAuthority's
+	called       string // the authority of this try, if it is not the connection's
 	retries      retries
 	retryBuffer  int // bytes of messages that a stream keeps for another try
 	headers      []*metadata.MD
@@ -49,7 +52,7 @@ type chosen interface {
 // callInfoOf reads the options of a call.
 func (cc *ClientConn) callInfoOf(method string, opts []grpc.CallOption) (*callInfo, error) {
 	c := &callInfo{method: method, failFast: true, maxRecv: defaultMaxRecv, maxSend: defaultMaxSend,
-		retryBuffer: defaultRetryBuffer, stats: cc.opts.stats}
+		retryBuffer: defaultRetryBuffer, stats: cc.opts.stats, coders: &cc.opts.coders}
 	if !strings.HasPrefix(method, "/") || strings.LastIndexByte(method, '/') == 0 {
 		return nil, status.Errorf(codes.Unimplemented, "malformed method name: %q", method)
 	}
@@ -98,6 +101,8 @@ func (c *callInfo) take(o grpc.CallOption) error {
 		c.compressName = o.CompressorType
 	case grpc.ContentSubtypeCallOption:
 		c.subtype = o.ContentSubtype
+	case grpc.AuthorityOverrideCallOption:
+		c.authority = o.Authority
 	case grpc.ForceCodecCallOption:
 		c.codec = codecV1{o.Codec}
 	case grpc.ForceCodecV2CallOption:
@@ -154,13 +159,26 @@ func (c *callInfo) chooseCoding() error {
 			return status.Errorf(codes.Internal, "no codec registered for content-subtype %s", c.subtype)
 		}
 	}
+	if c.compressName == "" && c.coders.compressor != nil {
+		c.compressName = c.coders.compressor.Name()
+	}
 	if c.compressName != "" && c.compressName != encoding.Identity {
-		if c.compressor = encoding.GetCompressor(c.compressName); c.compressor == nil {
+		c.decompressor = c.coders.decoder(c.compressName)
+		if c.compressor = c.coders.encoder(c.compressName); c.compressor == nil {
 			return status.Errorf(codes.Internal,
 				"grpc: Compressor is not installed for requested grpc-encoding %q", c.compressName)
 		}
 	} else {
 		c.compressName = ""
+	}
+	return nil
+}
+
+// answeredBy takes the compressor of answers that is not the one of requests.
+func (c *callInfo) answeredBy(name string) error {
+	if c.decompressor = c.coders.decoder(name); c.decompressor == nil {
+		return status.Errorf(codes.Internal,
+			"grpc: Decompressor is not installed for grpc-encoding %q", name)
 	}
 	return nil
 }
@@ -185,8 +203,16 @@ func contentType(subtype string) string {
 // outgoing collects the metadata of a call: the context's, the credentials', the balancer's.
 func (cc *ClientConn) outgoing(ctx context.Context, c *callInfo, extra metadata.MD) error {
 	md, _ := metadata.FromOutgoingContext(ctx)
+	c.called = c.authority
 	if len(extra) > 0 {
 		md = metadata.Join(md, extra)
+		if names := extra[":authority"]; len(names) > 0 && c.called == "" {
+			c.called = names[0] // gRFC A81
+		}
+	}
+	if c.called != "" && cc.opts.seals() {
+		return status.Errorf(codes.Unavailable, "grpcerpc: the authority %q of a call cannot be "+
+			"checked by the certificate of a session with TLS", c.called)
 	}
 	if len(cc.opts.perRPC)+len(c.creds) > 0 {
 		more, err := cc.authenticate(ctx, c)
@@ -241,7 +267,7 @@ func (cc *ClientConn) authenticate(ctx context.Context, c *callInfo) (metadata.M
 // head returns what the call begins with.
 func (c *callInfo) head() frame.Head {
 	return frame.Head{Method: []byte(c.method), MD: c.md, Compressor: []byte(c.compressName),
-		Subtype: []byte(c.subtype)}
+		Subtype: []byte(c.subtype), Authority: []byte(c.called)}
 }
 
 // within applies the timeout of the service config.

@@ -88,7 +88,7 @@ func (s *clientStream) put(memory *[]byte, err error) (ok, full bool, _ error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.check()
-	if s.closed && s.desc.ClientStreams {
+	if s.closed {
 		err = status.Error(codes.Internal, "SendMsg called after CloseSend")
 	}
 	switch {

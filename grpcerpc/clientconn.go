@@ -82,7 +82,7 @@ func NewClient(target string, options ...DialOption) (*ClientConn, error) {
 		resolved: make(chan struct{}), links: make(map[*link]struct{}), patience: helloWithin}
 	cc.opts = dialOptions{
 		userAgent: "grpc-go/" + grpc.Version + " grpcerpc/1", backoff: backoff.DefaultConfig,
-		maxHeaders: defaultMaxHeaders, maxAttempts: defaultMaxAttempts,
+		window: window, maxHeaders: defaultMaxHeaders, maxAttempts: defaultMaxAttempts,
 	}
 	for _, opt := range options {
 		if err := opt(&cc.opts); err != nil {
@@ -146,18 +146,43 @@ func (cc *ClientConn) parseTarget() error {
 		cc.builder = cc.resolverFor(u.Scheme)
 	}
 	cc.parsed = resolver.Target{URL: *u}
+	named := "" // by the credentials
+	if cc.opts.creds != nil {
+		named = cc.opts.creds.Info().ServerName
+	}
+	if cc.opts.authority != "" && named != "" && named != cc.opts.authority {
+		return fmt.Errorf("grpcerpc: the authority of the credentials is %q, that of WithAuthority %q",
+			named, cc.opts.authority)
+	}
 	switch o, ok := cc.builder.(resolver.AuthorityOverrider); {
 	case cc.opts.authority != "":
 		cc.authority = cc.opts.authority
+	case named != "":
+		cc.authority = named
 	case ok:
 		cc.authority = o.OverrideAuthority(cc.parsed)
 	default:
-		cc.authority = cc.parsed.Endpoint()
+		cc.authority = escapeAuthority(cc.parsed.Endpoint())
 		if strings.HasPrefix(cc.authority, ":") {
 			cc.authority = "localhost" + cc.authority
 		}
 	}
 	return nil
+}
+
+// escapeAuthority escapes what an authority may not have (RFC 3986, 3.2), as grpc-go does.
+func escapeAuthority(name string) string {
+	var b strings.Builder
+	for _, c := range []byte(name) {
+		switch {
+		case 'a' <= c && c <= 'z', 'A' <= c && c <= 'Z', '0' <= c && c <= '9',
+			strings.IndexByte("-_.~!$&'()*+,;=:[]@", c) >= 0:
+			b.WriteByte(c)
+		default:
+			fmt.Fprintf(&b, "%%%02X", c)
+		}
+	}
+	return b.String()
 }
 
 // resolverFor returns the resolver of a scheme, nil if there is none.
@@ -408,9 +433,32 @@ func (cc *ClientConn) closeLinks() {
 	cc.closing.Wait()
 }
 
-// pick chooses a connection, and waits for one as the call wants it. The call is counted in at the
-// link.
+// pick chooses a connection, and waits for one as the call wants it, and for a place there. The
+// call is counted in at the link.
 func (cc *ClientConn) pick(
+	ctx context.Context, c *callInfo, failFast bool,
+) (*link, balancer.PickResult, error) {
+	for {
+		l, r, err := cc.pickLink(ctx, c, failFast)
+		if err != nil {
+			return nil, r, err
+		}
+		ok, err := l.places.enter(ctx)
+		if ok {
+			return l, r, nil
+		}
+		l.drop()
+		if r.Done != nil {
+			r.Done(balancer.DoneInfo{Err: err})
+		}
+		if err != nil {
+			return nil, r, err
+		}
+	}
+}
+
+// pickLink chooses a connection, and waits for one as the call wants it.
+func (cc *ClientConn) pickLink(
 	ctx context.Context, c *callInfo, failFast bool,
 ) (*link, balancer.PickResult, error) {
 	if c.only != nil {

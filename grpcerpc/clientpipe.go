@@ -3,6 +3,7 @@ package grpcerpc
 import (
 	"errors"
 	"sync/atomic"
+	"time"
 
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
@@ -32,11 +33,25 @@ type pipe struct {
 	next    uint64                   // number of the next reply
 	held    map[uint64][]byte        // replies that overtook others
 	keep    int32                    // how many exchanges stay at the server while streams wait
+	gone    error                    // why there are no more than those under way
+	fetch   bool                     // they stay there also if none waits
+	later   *time.Timer              // until fetch
+	armed   bool                     // later is
 }
+
+// fetchAfter is how long an application may leave a stream alone before an exchange is sent for
+// what the server says: it has sent one of its own by then, or will not soon.
+const fetchAfter = time.Millisecond
 
 func newPipe(l *link) *pipe {
 	p := &pipe{link: l, streams: make(map[uint64]*clientStream), keep: 1}
 	p.run = func(*erpc.Rpc) { p.flush() }
+	fetch := func(*erpc.Rpc) {
+		p.armed, p.fetch = false, true
+		p.flush()
+	}
+	p.later = time.AfterFunc(time.Hour, func() { _ = l.cc.loop.Post(fetch) }) // as in say
+	p.later.Stop()
 	return p
 }
 
@@ -62,9 +77,13 @@ func (p *pipe) failure() error {
 // flush sends exchanges as long as there is reason to, in the loop.
 func (p *pipe) flush() {
 	p.ready.expect(false)
-	for p.failure() == nil && p.calls.Load() < maxCalls {
+	for p.failure() == nil && p.gone == nil && p.calls.Load() < maxCalls {
 		x := p.build()
 		if x == nil {
+			if p.calls.Load() == 0 && len(p.streams) > 0 && !p.armed {
+				p.armed = true
+				p.later.Reset(fetchAfter)
+			}
 			return
 		}
 		p.calls.Add(1)
@@ -100,7 +119,8 @@ func (p *pipe) build() *exchange {
 		}
 	}
 	*memory = b
-	if len(b) == empty && (p.waiting.Load() == 0 || p.calls.Load() >= p.keep) {
+	wanted := p.waiting.Load() > 0 || p.fetch && len(p.streams) > 0
+	if len(b) == empty && (!wanted || p.calls.Load() >= p.keep) {
 		putBuffer(memory)
 		return nil
 	}
@@ -112,17 +132,20 @@ func (p *pipe) build() *exchange {
 func (x *exchange) onReply(resp []byte, err error) {
 	p := x.pipe
 	p.calls.Add(-1)
-	if err != nil {
-		p.fail(err) // the loop may still read the exchange
-		return
+	var y frame.Reply
+	if err == nil {
+		putBuffer(x.memory) // else the loop may still read the exchange
+		if y, err = frame.ParseReply(resp); err != nil {
+			err = errFrames
+		}
 	}
-	putBuffer(x.memory)
-	y, err := frame.ParseReply(resp)
 	switch {
+	case errors.Is(err, erpc.ErrDraining):
+		p.gone = err // of them all, which end: it may have overtaken replies with the end of streams
 	case err != nil:
-		p.fail(errFrames)
+		p.fail(err)
 	case y.Gone:
-		p.fail(fromFrame(&y.Status))
+		p.gone = fromFrame(&y.Status)
 	case y.Seq != p.next:
 		p.hold(&y)
 	default:
@@ -131,6 +154,9 @@ func (x *exchange) onReply(resp []byte, err error) {
 			delete(p.held, p.next)
 			p.accept(&frame.Reply{Sections: next})
 		}
+	}
+	if p.gone != nil && p.calls.Load() == 0 {
+		p.fail(p.gone)
 	}
 	p.flush()
 }
@@ -150,7 +176,8 @@ func (p *pipe) hold(y *frame.Reply) {
 // accept takes what a reply brings.
 func (p *pipe) accept(y *frame.Reply) {
 	p.next++
-	if p.keep = 1; len(y.Sections) >= maxBatch/2 { // more follows, and needs exchanges to travel in
+	p.keep = 1
+	if p.fetch = len(y.Sections) >= maxBatch/2; p.fetch { // more follows, and needs exchanges
 		p.keep = maxParked
 	}
 	for rest := y.Sections; len(rest) > 0; {

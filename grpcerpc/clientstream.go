@@ -78,12 +78,16 @@ func (cc *ClientConn) beginStream(
 	if err != nil {
 		return nil, err
 	}
-	if err = cc.outgoing(ctx, c, picked.Metadata); err != nil {
+	if err = cc.outgoing(ctx, c, picked.Metadata); err == nil {
+		err = l.fits(c)
+	}
+	if err != nil {
 		l.release()
 		return nil, err
 	}
 	s := &clientStream{cc: cc, info: c, desc: desc, parent: parent, link: l, pipe: l.pipe,
-		done: picked.Done, ctx: peer.NewContext(ctx, l.peer), in: newInbox(c.maxRecv), out: newOutbox()}
+		done: picked.Done, ctx: peer.NewContext(ctx, l.peer),
+		in: newInbox(c.maxRecv, uint64(cc.opts.window)), out: newOutbox()}
 	w.outHeader(c.method, c.compressName, c.md, l.peer)
 	s.watch = w
 	s.changed.L = &s.mu
@@ -137,6 +141,8 @@ func (s *clientStream) acceptFrame(kind frame.Kind, payload []byte) error {
 			return status.Error(codes.Internal, "grpcerpc: metadata beyond the limit")
 		}
 		s.header, s.headerDone = s.info.typed(md), true
+	case frame.Encoding:
+		return s.info.answeredBy(string(payload))
 	case frame.Trailers:
 		st, md, err := frame.ParseTrailers(payload)
 		if err != nil || s.in.partial {

@@ -60,8 +60,9 @@ func (c *tlsCreds) Clone() credentials.TransportCredentials {
 	return &tlsCreds{c.TransportCredentials.Clone(), c.cfg.Clone()}
 }
 
-// Creds makes a server's sessions secure. It takes credentials of NewTLS and of package insecure;
-// with others NewServer panics, since it could not make sessions by them.
+// Creds makes a server's sessions secure. It takes credentials of NewTLS, of package insecure, and
+// of package local, by which clients of other machines are refused; with others NewServer panics,
+// since it could not make sessions by them.
 func Creds(c credentials.TransportCredentials) ServerOption {
 	return func(o *serverOptions) { o.creds = c }
 }

@@ -56,18 +56,19 @@
 // under way. A server leaves up to 4 unanswered as long as no stream has anything to say, one fewer
 // than the client keeps slots for (erpc.Client.KeepSlots). So a message of either side finds an
 // exchange to travel in, messages sent meanwhile gather in batches of 64 KiB, and idle streams cost
-// nothing beyond one exchange of their connection. Streams that are ready take turns. A packet that
-// is lost holds up all streams of its connection until it is repeated, as with HTTP/2. A stream's
-// deadline travels once, as gRPC's timeout does, and cancelling it is a flag of its section. An
-// exchange that fails ends all streams of its connection.
+// nothing beyond one exchange of their connection: also streams that nobody reads for a millisecond
+// have one, so that what the server says comes as far as the window goes. Streams that are ready
+// take turns. A packet that is lost holds up all streams of its connection until it is repeated, as
+// with HTTP/2. A stream's deadline travels once, as gRPC's timeout does, and cancelling it is a
+// flag of its section. An exchange that fails ends all streams of its connection.
 //
 // # Flow control
 //
 // Each side may have sent as many bytes of a stream's messages as the other one's application has
-// read, and 256 KiB. A message costs 32 bytes beside its own. Limits are sums since the stream's
-// begin, and travel in each section. While RecvMsg waits, parts of its message count as read. So a
-// message may be larger than the window, and an unread stream holds 256 KiB at most on each side
-// beside the 64 KiB that SendMsg leaves behind.
+// read, and 256 KiB, or what WithInitialWindowSize says. A message costs 32 bytes beside its own.
+// Limits are sums since the stream's begin, and travel in each section. While RecvMsg waits, parts
+// of its message count as read. So a message may be larger than the window, and an unread stream
+// holds a window at most on each side beside the 64 KiB that SendMsg leaves behind.
 //
 // # What a peer can do wrong
 //
@@ -87,8 +88,12 @@
 // # What differs from grpc-go
 //
 //   - A panic of a handler is an Internal error for its client; the server goes on.
-//   - Stop waits for handlers, as with grpc.WaitForHandlers.
-//   - Beyond MaxConcurrentStreams new streams fail with ResourceExhausted; they do not wait.
+//   - Stop waits for handlers that erpc runs in its event loop, without WaitForHandlers too.
+//   - Without MaxConcurrentStreams a connection has at most 16,384 handlers of streams.
+//   - grpc-accept-encoding names the usual compressors that are registered when a client connects
+//     (gzip, zstd and such), and that of the call: grpc does not tell which others there are.
+//   - An authority of a call (CallAuthority, or of a picker) is refused with TLS, where it could
+//     not be checked; so is the ServerName of an address.
 //   - The retryPolicy of a service config holds for all calls, as in grpc-go: a stream is tried
 //     again until the server has answered and as long as its messages fit into
 //     MaxRetryRPCBufferSize. Calls that certainly never ran are tried again by themselves. The
@@ -120,12 +125,13 @@
 // # What is refused
 //
 // Each of these is an error that names it: without WithTCP, transport credentials other than those
-// of NewTLS and of package insecure; per-RPC credentials that require security, without the former;
-// PreparedMsg, call options of grpc that are not in this list (Header, Trailer, Peer, WaitForReady,
-// OnFinish, MaxCallRecvMsgSize, MaxCallSendMsgSize, PerRPCCredentials, UseCompressor,
-// CallContentSubtype, ForceCodec, ForceCodecV2, MaxRetryRPCBufferSize, StaticMethod; an option of
-// another type means the one that it embeds, and nothing with grpc.EmptyCallOption),
-// weighted_round_robin, SetSendCompressor. A hedgingPolicy is skipped and logged, as in grpc-go. Of
-// the options of grpc.NewServer and grpc.NewClient those without a counterpart here do not compile:
-// channelz, binary logs, xDS, ORCA, tap handles, dialers, window and buffer sizes, idle timeouts.
+// of NewTLS and of packages insecure and local; per-RPC credentials that require security, without
+// the first of them; PreparedMsg, call options of grpc that are not in this list (Header, Trailer,
+// Peer, WaitForReady, OnFinish, MaxCallRecvMsgSize, MaxCallSendMsgSize, PerRPCCredentials,
+// UseCompressor, CallAuthority, CallContentSubtype, ForceCodec, ForceCodecV2,
+// MaxRetryRPCBufferSize, StaticMethod; an option of another type means the one that it embeds, and
+// nothing with grpc.EmptyCallOption), weighted_round_robin, SetSendCompressor, a balancer's
+// NewSubConnOptions.CredsBundle. A hedgingPolicy is skipped and logged, as in grpc-go. Of the
+// options of grpc.NewServer and grpc.NewClient those without a counterpart here do not compile:
+// channelz, binary logs, xDS, ORCA, dialers, buffer sizes, idle timeouts.
 package grpcerpc

@@ -13,8 +13,8 @@ import (
 // Flow control of streams. Each side may have sent messages up to a limit that the other one tells
 // it: what its application has read, and a window.
 const (
-	window      = 256 << 10
-	messageCost = 32 // what a message counts beside its bytes, so that empty ones are bounded too
+	window      = 256 << 10 // but for WithInitialWindowSize
+	messageCost = 32        // of a message beside its bytes, so that empty ones are bounded too
 	maxBatch    = 64 << 10
 	maxQueued   = 64 << 10 // bytes that SendMsg leaves behind without waiting
 	turn        = 16 << 10 // bytes that a stream says of a batch before others have their turn
@@ -45,7 +45,8 @@ func (m *message) free() {
 
 // inbox holds what a stream has received and the application has not read.
 type inbox struct {
-	most    int // bytes of the largest message
+	most    int    // bytes of the largest message
+	window  uint64 // bytes that the peer may have sent which were not read
 	ready   fifo[message]
 	part    message // under way
 	size    uint64  // of part, when it is complete
@@ -57,7 +58,9 @@ type inbox struct {
 	asked   bool   // the loop is about to tell the peer that it may send more
 }
 
-func newInbox(most int) inbox { return inbox{most: most, told: window} }
+func newInbox(most int, size uint64) inbox {
+	return inbox{most: most, window: size, told: size}
+}
 
 // accept takes a frame of a message.
 func (in *inbox) accept(k frame.Kind, payload []byte) error {
@@ -81,7 +84,7 @@ func (in *inbox) accept(k frame.Kind, payload []byte) error {
 
 // grow adds bytes to the message under way.
 func (in *inbox) grow(b []byte) error {
-	if in.got += uint64(len(b)); in.got > in.told {
+	if in.got += uint64(len(b)); in.got > max(in.told, window) { // which peers may take for granted
 		return status.Error(codes.ResourceExhausted, "grpcerpc: the peer ignores flow control")
 	}
 	m := &in.part
@@ -124,7 +127,7 @@ func (in *inbox) take() (m message, ok bool) {
 }
 
 // due reports whether the peer has to be told that it may send more.
-func (in *inbox) due() bool { return in.read+window-in.told >= window/2 }
+func (in *inbox) due() bool { return in.read+in.window-in.told >= in.window/2 }
 
 // ask is due, once until tell.
 func (in *inbox) ask() bool {
@@ -137,7 +140,7 @@ func (in *inbox) ask() bool {
 
 // tell returns the limit that the peer is told now.
 func (in *inbox) tell() uint64 {
-	in.told, in.asked = in.read+window, false
+	in.told, in.asked = in.read+in.window, false
 	return in.told
 }
 

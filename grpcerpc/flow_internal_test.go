@@ -10,7 +10,7 @@ import (
 // beside their bytes is given back too, or the limit would stay behind what was sent.
 func TestFlowSmall(t *testing.T) {
 	for size := range 3 {
-		in, out := newInbox(1<<20), newOutbox()
+		in, out := newInbox(1<<20, window), newOutbox()
 		for n := range 40_000 {
 			memory := getBuffer()
 			*memory = append((*memory)[:0], make([]byte, size)...)
@@ -29,6 +29,39 @@ func TestFlowSmall(t *testing.T) {
 			}
 			m.free()
 			if in.ask() {
+				out.allow(in.tell())
+			}
+		}
+	}
+}
+
+// TestWindows: a stream with a window of its own goes on however small and large that is, and its
+// peer may have sent as much as usual before it learns of it.
+func TestWindows(t *testing.T) {
+	for _, size := range []uint64{64 << 10, window, 4 << 20} {
+		in, out := newInbox(1<<30, size), newOutbox()
+		out.limit = in.tell()
+		memory := make([]byte, 8<<20)
+		out.putMessage(frame.Message, &memory)
+		for out.items.len() > 0 {
+			b, _ := out.fill(nil, maxBatch)
+			if out.sent > in.told {
+				t.Fatalf("window %d: %d bytes were sent of %d", size, out.sent, in.told)
+			}
+			for len(b) > 0 {
+				kind, payload, rest, err := frame.Next(b)
+				if err == nil {
+					err = in.accept(kind, payload)
+				}
+				if b = rest; err != nil {
+					t.Fatal(err)
+				}
+			}
+			in.take()
+			if out.blocked() {
+				if !in.due() {
+					t.Fatalf("window %d: the sender is blocked, and not told to go on", size)
+				}
 				out.allow(in.tell())
 			}
 		}

@@ -284,28 +284,47 @@ func TestHostileRefusals(t *testing.T) {
 }
 
 // TestHostileReset: streams that a client opens and leaves at once count as long as their handlers
-// run.
+// run, and others wait for these: twice as many as may run, and no more.
 func TestHostileReset(t *testing.T) {
-	release := make(chan struct{})
+	release, began := make(chan struct{}), make(chan struct{}, 100)
 	var running atomic.Int32
 	r := newRig(t, nil, grpcerpc.MaxConcurrentStreams(4), grpcerpc.StreamInterceptor(func(
 		any, grpc.ServerStream, *grpc.StreamServerInfo, grpc.StreamHandler) error {
 		running.Add(1)
+		began <- struct{}{}
 		<-release
 		return nil
 	}))
 	h := newHostile(t, r)
 	chat := &frame.Head{Method: []byte("/helloworld.Greeter/Chat")}
+	open := func(b []byte, id uint64) []byte {
+		sec := frame.Section{Stream: id, Open: chat}
+		return sec.Append(b)
+	}
 	x := frame.Exchange{Token: h.token}
 	for id := uint64(1); id <= 4; id++ {
-		for _, sec := range []frame.Section{{Stream: id, Open: chat}, {Stream: id, End: true}} {
-			x.Sections = sec.Append(x.Sections)
-		}
+		x.Sections = open(x.Sections, id)
 	}
-	last := frame.Section{Stream: 5, Open: chat}
+	none := frame.Section{Stream: 5, Open: &frame.Head{Method: []byte("/no/method")}}
+	x.Sections = none.Append(x.Sections) // which is answered
+	if got := h.send(x); got != codes.Unimplemented {
+		t.Errorf("no method: %v", got)
+	}
+	for range 4 {
+		eventually(t, began, "a handler")
+	}
+	x.Seq, x.Sections = 1, nil
+	for id := uint64(1); id <= 13; id++ {
+		if id > 5 {
+			x.Sections = open(x.Sections, id)
+		}
+		end := frame.Section{Stream: id, End: true}
+		x.Sections = end.Append(x.Sections)
+	}
+	last := frame.Section{Stream: 14, Open: chat}
 	x.Sections = last.Append(x.Sections)
 	if got := h.send(x); got != codes.ResourceExhausted {
-		t.Errorf("a fifth handler: %v", got)
+		t.Errorf("a ninth that waits: %v", got)
 	}
 	close(release)
 	got := codes.ResourceExhausted

@@ -65,7 +65,7 @@ func (cc *ClientConn) attempts(
 			return false, ended
 		}
 		if !again {
-			return notRun, err
+			return notRun, c.retries.last(err)
 		}
 	}
 }
@@ -102,7 +102,10 @@ func (cc *ClientConn) attempt(
 func (cc *ClientConn) send(
 	ctx context.Context, w *watch, c *callInfo, l *link, extra metadata.MD, args, reply any,
 ) (a frame.Answer, notRun bool, err error) {
-	if err = cc.outgoing(ctx, c, extra); err != nil {
+	if err = cc.outgoing(ctx, c, extra); err == nil {
+		err = l.fits(c)
+	}
+	if err != nil {
 		return a, false, err
 	}
 	t := tries.Get().(*unaryTry)

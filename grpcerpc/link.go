@@ -4,10 +4,12 @@ import (
 	"context"
 	"encoding/binary"
 	"fmt"
+	"math"
 	"sync"
 	"time"
 
 	"google.golang.org/grpc/peer"
+	"google.golang.org/grpc/resolver"
 
 	"github.com/userspace-rpc/erpc/erpc"
 	"github.com/userspace-rpc/erpc/grpcerpc/internal/frame"
@@ -26,6 +28,10 @@ type link struct {
 	sc     *subConn
 	silent bool // its server is, and calls go to others; in the loop only
 
+	places     places
+	maxHeaders int    // bytes that the server takes of a call's header; 0: it does not say
+	authority  string // of calls that name no other one
+
 	mu      sync.Mutex
 	users   int
 	open    bool
@@ -38,16 +44,39 @@ type link struct {
 // it a server that never does would keep its client from all others.
 const helloWithin = 20 * time.Second
 
+// authorityOf returns the authority of calls to an address: WithAuthority's, else the address's
+// own, else that of the target. Sessions by TLS know the server by the last one.
+func (cc *ClientConn) authorityOf(a resolver.Address) (string, error) {
+	if a.ServerName == "" || cc.opts.authority != "" || a.ServerName == cc.authority {
+		return cc.authority, nil
+	}
+	if cc.opts.seals() {
+		return "", fmt.Errorf("grpcerpc: %s has the ServerName %q, by which sessions with TLS cannot "+
+			"know it: WithAuthority gives them a name", a.Addr, a.ServerName)
+	}
+	return a.ServerName, nil
+}
+
 // openLink connects to a server, for sc.
 func (cc *ClientConn) openLink(
-	ctx context.Context, sc *subConn, addr string, onEnd func(),
+	ctx context.Context, sc *subConn, at resolver.Address, onEnd func(),
 ) (*link, error) {
-	l := &link{cc: cc, sc: sc, onEnd: onEnd, users: 1} // itself, until it is open
+	addr := at.Addr
+	authority, err := cc.authorityOf(at)
+	if err != nil {
+		return nil, err
+	}
+	l := &link{cc: cc, sc: sc, onEnd: onEnd, users: 1, authority: authority} // until it is open
+	local, err := cc.localServer(addr)
+	if err != nil {
+		return nil, err
+	}
 	client, err := cc.loop.DialWatched(ctx, addr, l)
 	if err != nil {
 		return nil, err
 	}
-	hello := frame.Hello{Version: frame.Version, UserAgent: cc.opts.userAgent, Authority: cc.authority}
+	hello := frame.Hello{Version: frame.Version, UserAgent: cc.opts.userAgent, Authority: l.authority,
+		Accept: accepted()}
 	limited, cancel := context.WithTimeout(ctx, cc.patience)
 	answer, err := client.Call(limited, frame.TypeHello, hello.Append(nil))
 	if err != nil && limited.Err() != nil && ctx.Err() == nil {
@@ -72,8 +101,12 @@ func (cc *ClientConn) openLink(
 	if to, err := cc.loop.transport.Resolve(addr); err == nil {
 		p.Addr = addrOf(to)
 	}
+	if local != nil {
+		p.AuthInfo = local
+	}
 	p.LocalAddr = addrOf(cc.loop.transport.LocalAddr())
 	l.client, l.token, l.peer = client, w.Token, &p
+	l.places.most, l.maxHeaders = limitOf(w.MaxCalls), limitOf(w.MaxHeaders)
 	l.pipe = newPipe(l)
 	cc.mu.Lock()
 	cc.links[l] = struct{}{}
@@ -92,9 +125,12 @@ func (cc *ClientConn) openLink(
 	l.mu.Lock()
 	l.open = true
 	l.mu.Unlock()
-	l.release()
+	l.drop()
 	return l, nil
 }
+
+// limitOf returns a limit that a server says as an int.
+func limitOf(n uint64) int { return int(min(n, math.MaxInt)) }
 
 // Silent implements erpc.Watcher. At most half of the servers may be silent, as in a Pool.
 func (l *link) Silent() bool {
@@ -156,8 +192,14 @@ func (l *link) acquire() bool {
 	return true
 }
 
-// release counts a call out. It may be called in the loop.
+// release counts a call out that had a place. It may be called in the loop.
 func (l *link) release() {
+	l.places.leave()
+	l.drop()
+}
+
+// drop counts a call out that has no place.
+func (l *link) drop() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.users--
@@ -170,6 +212,7 @@ func (l *link) retire() {
 	l.retired = true
 	l.tryClose()
 	l.mu.Unlock()
+	l.places.close()
 	l.ended.Do(l.onEnd)
 }
 
@@ -188,6 +231,7 @@ func (l *link) end() {
 	mine := !l.closed
 	l.closed = true
 	l.mu.Unlock()
+	l.places.close()
 	l.ended.Do(l.onEnd)
 	if mine {
 		l.close()

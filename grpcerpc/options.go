@@ -35,6 +35,8 @@ type dialOptions struct {
 	perRPC        []credentials.PerRPCCredentials
 	stats         []stats.Handler
 	maxHeaders    int
+	coders        coders
+	window        int                              // bytes that a stream may have received unread
 	creds         credentials.TransportCredentials // nil: none were given
 	tcp           *tcpOptions                      // nil: calls go over erpc alone
 }
@@ -196,9 +198,9 @@ func WithPerRPCCredentials(c credentials.PerRPCCredentials) DialOption {
 	}
 }
 
-// WithTransportCredentials takes credentials of NewTLS, by which sessions are encrypted, or of
-// package insecure. With others all calls go over TCP if WithTCP says how; without it they are an
-// error of NewClient.
+// WithTransportCredentials takes credentials of NewTLS, by which sessions are encrypted, of package
+// insecure, or of package local, which refuse servers of other machines. With others all calls go
+// over TCP if WithTCP says how; without it they are an error of NewClient.
 func WithTransportCredentials(c credentials.TransportCredentials) DialOption {
 	return func(o *dialOptions) error {
 		o.creds = c
@@ -215,6 +217,20 @@ func WithStatsHandler(h stats.Handler) DialOption {
 		return nil
 	}
 }
+
+// WithInitialWindowSize sets how many bytes of a stream's messages a server may have sent that the
+// application has not read. Default 256 KiB; values below 64 KiB are ignored, as in grpc.
+func WithInitialWindowSize(n int32) DialOption {
+	return func(o *dialOptions) error {
+		if n >= 64<<10-1 {
+			o.window = int(n)
+		}
+		return nil
+	}
+}
+
+// WithStaticStreamWindowSize is WithInitialWindowSize: windows of streams do not change.
+func WithStaticStreamWindowSize(n int32) DialOption { return WithInitialWindowSize(n) }
 
 // WithMaxHeaderListSize bounds the metadata that is received, as gRPC counts it. Default 16 MiB.
 func WithMaxHeaderListSize(n uint32) DialOption {

@@ -121,8 +121,7 @@ func fieldsOf(t *testing.T, name string) (list []string) {
 // testCallOptions makes a call with each option that the document refuses, and one with all others.
 func testCallOptions(t *testing.T, rows map[string]string) {
 	r := newRig(t, nil)
-	refused := map[string]grpc.CallOption{"CallAuthority": grpc.CallAuthority("x"),
-		"CallCustomCodec": grpc.CallCustomCodec(nil)}
+	refused := map[string]grpc.CallOption{"CallCustomCodec": grpc.CallCustomCodec(nil)}
 	for name, what := range rows {
 		opt := refused[name]
 		if (what == "refused") != (opt != nil) {
@@ -138,7 +137,8 @@ func testCallOptions(t *testing.T, rows map[string]string) {
 		}
 	}
 	_, err := r.client.SayHello(within(t), &pb.HelloRequest{},
-		grpc.CallContentSubtype("proto"), grpc.FailFast(true), grpc.ForceCodec(upper{}),
+		grpc.CallAuthority("x"), grpc.CallContentSubtype("proto"), grpc.FailFast(true),
+		grpc.ForceCodec(upper{}),
 		grpc.ForceCodecV2(nil), grpc.Header(new(metadata.MD)), grpc.MaxCallRecvMsgSize(99),
 		grpc.MaxCallSendMsgSize(99), grpc.MaxRetryRPCBufferSize(99), grpc.OnFinish(func(error) {}),
 		grpc.Peer(new(peer.Peer)), grpc.PerRPCCredentials(token{}), grpc.StaticMethod(),

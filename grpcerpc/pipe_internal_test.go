@@ -11,7 +11,8 @@ import (
 
 // talker returns a stream of a pipe that has a message of n bytes to send.
 func talker(p *pipe, n int) *clientStream {
-	s := &clientStream{pipe: p, ctx: context.Background(), in: newInbox(1 << 20), out: newOutbox(),
+	s := &clientStream{pipe: p, ctx: context.Background(),
+		in: newInbox(1<<20, window), out: newOutbox(),
 		info: &callInfo{method: "/s/m"}}
 	s.changed.L = &s.mu
 	memory := getBuffer()

@@ -1,6 +1,7 @@
 package grpcerpc
 
 import (
+	"errors"
 	"slices"
 
 	"google.golang.org/grpc/balancer"
@@ -108,6 +109,9 @@ func (p *policy) left() bool { return p != p.cc.policies.current && p != p.cc.po
 func (p *policy) NewSubConn(
 	list []resolver.Address, opts balancer.NewSubConnOptions,
 ) (balancer.SubConn, error) {
+	if opts.CredsBundle != nil {
+		return nil, errBundle
+	}
 	sc := &subConn{cc: p.cc, policy: p, addrs: list, tell: opts.StateListener,
 		state: connectivity.Idle, health: health{guards: opts.HealthCheckEnabled}}
 	if sc.tell == nil {
@@ -123,6 +127,9 @@ func (p *policy) NewSubConn(
 	p.cc.subConns = append(p.cc.subConns, sc)
 	return sc, nil
 }
+
+// errBundle refuses a connection with credentials of its own: the sessions of a loop have one TLS.
+var errBundle = errors.New("grpcerpc: NewSubConnOptions.CredsBundle is not supported")
 
 // RemoveSubConn is SubConn.Shutdown.
 func (p *policy) RemoveSubConn(sc balancer.SubConn) { sc.Shutdown() }

@@ -2,6 +2,7 @@ package grpcerpc
 
 import (
 	"context"
+	"fmt"
 	"math"
 	"math/rand/v2"
 	"strconv"
@@ -29,6 +30,7 @@ type retries struct {
 	most     int          // tries, whatever the policy says
 	done     int          // further tries that were made
 	paced    int          // of them since a server said when
+	spent    bool         // there is none left, where there would be another one
 }
 
 // next waits until it is time for another try after one that ended with a code and a trailer. It
@@ -54,6 +56,15 @@ func (r *retries) next(
 	}
 }
 
+// last returns the error of a call after its last try. It says if there were as many as may be.
+func (r *retries) last(err error) error {
+	if !r.spent {
+		return err
+	}
+	err = fmt.Errorf("max retries exhausted: failed after %d attempts: %w", r.done+1, err)
+	return status.Convert(err).Err()
+}
+
 // due returns how long the pause before another try is; ok is false if none follows. Random is at
 // least 0 and below 1.
 func (r *retries) due(
@@ -65,7 +76,10 @@ func (r *retries) due(
 	case !ok:
 		r.throttle.fail()
 		return 0, false
-	case p == nil || !p.codes[code] || !r.throttle.fail() || r.done+1 >= min(p.attempts, r.most):
+	case p == nil || !p.codes[code] || !r.throttle.fail():
+		return 0, false
+	case r.done+1 >= min(p.attempts, r.most):
+		r.spent = true
 		return 0, false
 	case said:
 		r.paced = 0

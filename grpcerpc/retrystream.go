@@ -138,7 +138,8 @@ func (r *retryStream) again(s *clientStream) bool {
 // may reports whether another try may follow s, and waits until it is time for that.
 func (r *retryStream) may(s *clientStream) bool {
 	s.mu.Lock()
-	code, notRun, trailer := status.Code(s.err), s.notRun, s.trailer
+	failed, notRun, trailer := s.err, s.notRun, s.trailer
+	code := status.Code(failed)
 	no := !s.over || s.answered || s.local || code == codes.OK
 	s.mu.Unlock()
 	if no || r.ctx.Err() != nil || r.cc.ctx.Err() != nil {
@@ -150,7 +151,9 @@ func (r *retryStream) may(s *clientStream) bool {
 		return true
 	}
 	again, err := r.info.retries.next(r.ctx, r.cc.ctx, code, trailer)
-	r.err = err
+	if r.err = err; !again && err == nil && r.info.retries.spent {
+		r.err = r.info.retries.last(failed)
+	}
 	return again
 }
 
@@ -273,4 +276,9 @@ func (r *retryStream) CloseSend() error {
 
 func (r *retryStream) Trailer() metadata.MD { return r.current.Load().Trailer() }
 
-func (r *retryStream) Context() context.Context { return r.current.Load().Context() }
+// Context returns that of the stream which there is. No other one takes its place then, as in
+// grpc-go.
+func (r *retryStream) Context() context.Context {
+	r.commit()
+	return r.current.Load().Context()
+}

@@ -9,6 +9,10 @@ import (
 	"sync"
 
 	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/metadata"
+	"google.golang.org/grpc/status"
+	"google.golang.org/grpc/tap"
 
 	"github.com/userspace-rpc/erpc/erpc"
 	"github.com/userspace-rpc/erpc/grpcerpc/internal/frame"
@@ -56,6 +60,7 @@ type Server struct {
 	active   int // calls under way
 	conns    map[uint64]*serverConn
 	peers    map[transport.Addr]int // how many of them each address has
+	serves   sync.WaitGroup         // calls of Serve
 	handlers sync.WaitGroup         // goroutines of streams
 	tcp      []*grpc.Server         // of ServeTCP
 }
@@ -148,11 +153,15 @@ func (s *Server) Serve(tr transport.Transport) error {
 	s.mu.Lock()
 	s.serving = true
 	stopped := s.draining
+	if !stopped {
+		s.serves.Add(1)
+	}
 	s.mu.Unlock()
 	if stopped {
 		return errors.Join(ErrStopped, tr.Close())
 	}
 	err := s.rpc.Serve(tr)
+	s.serves.Done()
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.draining && errors.Is(err, erpc.ErrClosed) {
@@ -196,7 +205,7 @@ func (s *Server) GracefulStop() {
 	s.mu.Unlock()
 	s.closeConns()
 	_ = s.rpc.Shutdown(s.ctx) // its error says that Stop came in between
-	s.Stop()
+	s.stop(true)
 }
 
 // goAway refuses what is new and tells the clients.
@@ -209,18 +218,42 @@ func (s *Server) goAway() {
 	}
 }
 
-// Stop ends all calls and all connections. It waits for handlers to return, whose contexts it ends:
-// as a grpc.Server with WaitForHandlers.
-func (s *Server) Stop() {
+// Stop ends all calls and all connections, and the contexts of handlers. With WaitForHandlers it
+// waits for them to return.
+func (s *Server) Stop() { s.stop(s.opts.waits) }
+
+func (s *Server) stop(wait bool) {
 	s.goAway()
 	s.cancel()
 	s.mu.Lock()
 	s.idle.Broadcast()
 	s.mu.Unlock()
 	s.closeConns()
-	_ = s.rpc.Close() // nothing is left to be done about it
+	closed := make(chan struct{})
+	go func() {
+		_ = s.rpc.Close() // nothing is left to be done about it; it waits for unary handlers
+		close(closed)
+	}()
 	s.eachTCP((*grpc.Server).Stop)
-	s.handlers.Wait()
+	if s.serves.Wait(); wait {
+		<-closed
+		s.handlers.Wait()
+	}
+}
+
+// tapped asks the tap handle about a call. It returns the context of its handler, or the status
+// that ends it.
+func (s *Server) tapped(
+	ctx context.Context, method string, md metadata.MD,
+) (context.Context, error) {
+	ctx, err := s.opts.tap(ctx, &tap.Info{FullMethodName: method, Header: md})
+	if err == nil {
+		return ctx, nil
+	}
+	if _, ok := status.FromError(err); !ok {
+		err = status.Error(codes.PermissionDenied, err.Error())
+	}
+	return nil, err
 }
 
 // lookup returns the method of a name, nil if there is none.

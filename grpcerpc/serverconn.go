@@ -8,6 +8,7 @@ import (
 	"maps"
 	"net/netip"
 	"slices"
+	"strings"
 	"sync"
 	"time"
 
@@ -26,7 +27,7 @@ import (
 const (
 	maxConns   = 1 << 16          // of one server
 	maxOfPeer  = 1 << 10          // of one address of a client: of one loop, which ClientConns share
-	maxNames   = 16 << 10         // bytes of user agent and authority, which a connection keeps
+	maxNames   = 16 << 10         // bytes of user agent, authority and compressors
 	lifeWithin = 10 * time.Second // of Hello; else the connection is forgotten
 )
 
@@ -62,6 +63,7 @@ type serverConn struct {
 	peer      *peer.Peer
 	userAgent []string // as values of metadata
 	authority []string
+	accept    []string
 	expiry    *time.Timer   // until Life comes
 	ended     chan struct{} // closed when over is set
 
@@ -72,7 +74,8 @@ type serverConn struct {
 	wait    erpc.ReqHandle // Leave, if it waits
 	waits   bool
 	streams map[uint64]*serverStream
-	running int // handlers of streams, also of those that the client has left
+	running int          // handlers of streams, also of those that the client has left
+	line    fifo[func()] // handlers that wait for others to return
 	pipe    serverPipe
 }
 
@@ -82,15 +85,16 @@ func (s *Server) onHello(ctx context.Context, req []byte) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	w := frame.Welcome{Version: frame.Version}
+	w := s.opts.told
+	w.Version = frame.Version
 	if h.Version != frame.Version {
 		w.Refusal = fmt.Sprintf("the server speaks version %d of grpcerpc's format, the client %d",
 			frame.Version, h.Version)
 		return w.Append(nil), nil
 	}
-	if len(h.UserAgent)+len(h.Authority) > maxNames {
-		w.Refusal = fmt.Sprintf("user agent and authority have %d bytes, more than %d",
-			len(h.UserAgent)+len(h.Authority), maxNames)
+	if n := len(h.UserAgent) + len(h.Authority) + len(h.Accept); n > maxNames {
+		w.Refusal = fmt.Sprintf("user agent, authority and compressors have %d bytes, more than %d",
+			n, maxNames)
 		return w.Append(nil), nil
 	}
 	r, _ := erpc.HandleFrom(ctx)
@@ -108,10 +112,16 @@ func (s *Server) newConn(r erpc.ReqHandle, h *frame.Hello) (*serverConn, string)
 	p := *security
 	p.Addr, p.LocalAddr = addrOf(r.Peer()), addrOf(r.Rpc().LocalAddr())
 	identify(&p, r.State())
+	if info, err := s.opts.localClient(addrOf(r.Peer())); err != nil {
+		return nil, err.Error()
+	} else if info != nil {
+		p.AuthInfo = info
+	}
 	c := &serverConn{
 		server: s, token: binary.LittleEndian.Uint64(random[:]), from: r.Peer(), state: r.State(),
 		peer:      &p,
-		userAgent: []string{h.UserAgent}, authority: []string{h.Authority}, ended: make(chan struct{}),
+		userAgent: []string{h.UserAgent}, authority: []string{h.Authority},
+		accept: []string{h.Accept}, ended: make(chan struct{}),
 		streams: make(map[uint64]*serverStream),
 	}
 	c.pipe.init(c, r.Rpc())
@@ -264,7 +274,7 @@ func (c *serverConn) stream(sec *frame.Section) (*serverStream, error) {
 		return nil, nil
 	case sec.Open == nil:
 		return nil, errFrames
-	case max(len(c.streams), c.running) >= c.server.opts.maxStreams:
+	case max(len(c.streams), c.line.len()) >= 2*c.server.opts.maxStreams:
 		return nil, status.Error(codes.ResourceExhausted,
 			"grpcerpc: too many streams of the connection")
 	}
@@ -273,11 +283,27 @@ func (c *serverConn) stream(sec *frame.Section) (*serverStream, error) {
 	return st, nil
 }
 
-// run counts a handler in, or out.
-func (c *serverConn) run(n int) {
+// run runs a stream's handler in a goroutine, once there are few enough of them.
+func (c *serverConn) run(handler func()) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.running += n
+	c.line.push(handler)
+	c.runNext()
+}
+
+// returned notes that a handler has.
+func (c *serverConn) returned() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.running--
+	c.runNext()
+}
+
+func (c *serverConn) runNext() {
+	for c.line.len() > 0 && c.running < c.server.opts.maxStreams {
+		c.running++
+		go c.line.pop()()
+	}
 }
 
 // forget takes a stream that has ended out of the connection.
@@ -289,16 +315,35 @@ func (c *serverConn) forget(id uint64) {
 
 // incoming completes metadata that came with a call. The values are shared: package metadata copies
 // what it gives to applications.
-func (c *serverConn) incoming(md metadata.MD, subtype string) metadata.MD {
+func (c *serverConn) incoming(md metadata.MD, h *frame.Head) metadata.MD {
 	if md == nil {
-		md = make(metadata.MD, 3)
+		md = make(metadata.MD, 4)
 	}
 	md[":authority"], md["user-agent"] = c.authority, c.userAgent
+	if len(h.Authority) > 0 {
+		md[":authority"] = []string{string(h.Authority)}
+	}
+	if accept := c.accepts(string(h.Compressor)); len(accept) > 0 {
+		md["grpc-accept-encoding"] = accept
+	}
 	md["content-type"] = plainType
-	if subtype != "" {
-		md["content-type"] = []string{contentType(subtype)}
+	if len(h.Subtype) > 0 {
+		md["content-type"] = []string{contentType(string(h.Subtype))}
 	}
 	return md
+}
+
+// accepts returns the compressors that the client has, with the one of a call.
+func (c *serverConn) accepts(compressor string) []string {
+	switch {
+	case compressor == "" && c.accept[0] == "":
+		return nil
+	case c.accept[0] == "":
+		return []string{compressor}
+	case compressor == "" || slices.Contains(strings.Split(c.accept[0], ","), compressor):
+		return c.accept
+	}
+	return []string{c.accept[0] + "," + compressor}
 }
 
 // plainType is the content type of calls that name no codec.

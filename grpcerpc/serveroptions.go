@@ -5,8 +5,10 @@ import (
 	"google.golang.org/grpc/credentials"
 	"google.golang.org/grpc/encoding"
 	"google.golang.org/grpc/stats"
+	"google.golang.org/grpc/tap"
 
 	"github.com/userspace-rpc/erpc/erpc"
+	"github.com/userspace-rpc/erpc/grpcerpc/internal/frame"
 )
 
 // ServerOption configures a Server. The options have the names of grpc's.
@@ -20,9 +22,13 @@ type serverOptions struct {
 	maxSend    int
 	maxStreams int
 	maxHeaders int
+	told       frame.Welcome // the limits that were given: clients are told
 	unknown    grpc.StreamHandler
 	stats      []stats.Handler
 	codec      encoding.CodecV2
+	coders     coders
+	tap        tap.ServerInHandle               // nil: none
+	waits      bool                             // Stop does, for handlers
 	creds      credentials.TransportCredentials // nil: none were given
 }
 
@@ -62,23 +68,41 @@ func MaxRecvMsgSize(n int) ServerOption { return func(o *serverOptions) { o.maxR
 // MaxSendMsgSize bounds a response message, in bytes. Default: as large as an int32.
 func MaxSendMsgSize(n int) ServerOption { return func(o *serverOptions) { o.maxSend = n } }
 
-// MaxConcurrentStreams bounds the streams of one connection. A stream that its client has left
-// counts until its handler returns. Unary calls do not count: erpc's Config.MaxBackground bounds
-// them. Default 16384. Beyond it new streams end with ResourceExhausted; they do not wait.
+// MaxConcurrentStreams bounds the calls of one connection, unary ones too: its client has further
+// ones wait until others have ended. As many handlers of its streams run at a time; those of
+// streams that their client has left count until they return, and others wait for that. Zero means
+// nothing. Without it calls do not wait, and a connection has at most 16,384 handlers of streams. A
+// client that has more than twice as many streams begun gets ResourceExhausted.
 func MaxConcurrentStreams(n uint32) ServerOption {
-	return func(o *serverOptions) { o.maxStreams = int(n) }
+	return func(o *serverOptions) {
+		if n > 0 {
+			o.maxStreams, o.told.MaxCalls = int(n), uint64(n)
+		}
+	}
 }
 
-// MaxHeaderListSize bounds the metadata of a call, as gRPC counts it. Default 16 MiB. More than
-// 524,288 pairs are malformed whatever their size.
+// MaxHeaderListSize bounds the metadata of a call, as gRPC counts it, in bytes. Default 16 MiB.
+// Clients learn of it, and end calls beyond it with Internal. More than 524,288 pairs are malformed
+// whatever their size.
 func MaxHeaderListSize(n uint32) ServerOption {
-	return func(o *serverOptions) { o.maxHeaders = int(n) }
+	return func(o *serverOptions) { o.maxHeaders, o.told.MaxHeaders = int(n), uint64(n) }
 }
 
 // UnknownServiceHandler runs for methods that no registered service has.
 func UnknownServiceHandler(h grpc.StreamHandler) ServerOption {
 	return func(o *serverOptions) { o.unknown = h }
 }
+
+// InTapHandle sets what sees calls before their handlers, interceptors and stats handlers. The
+// context that it returns is the handler's. Its error ends the call: a status as it is, another one
+// with PermissionDenied. Unlike grpc-go's, it may run in several goroutines at once.
+func InTapHandle(h tap.ServerInHandle) ServerOption {
+	return func(o *serverOptions) { o.tap = h }
+}
+
+// WaitForHandlers has Stop wait for handlers to return. Default false. Handlers that erpc runs in
+// its event loop are waited for in any case.
+func WaitForHandlers(w bool) ServerOption { return func(o *serverOptions) { o.waits = w } }
 
 // StatsHandler adds a stats handler.
 func StatsHandler(h stats.Handler) ServerOption {

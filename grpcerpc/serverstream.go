@@ -24,7 +24,7 @@ type serverStream struct {
 	ctx    context.Context // of the handler
 	base   context.Context // fixed once the stream has begun, as the following are
 	cancel context.CancelFunc
-	coding coding
+	coding
 	method *method
 	name   string
 
@@ -51,7 +51,7 @@ type serverStream struct {
 }
 
 func newServerStream(c *serverConn, id uint64) *serverStream {
-	st := &serverStream{conn: c, id: id, out: newOutbox(), in: newInbox(c.server.opts.maxRecv)}
+	st := &serverStream{conn: c, id: id, out: newOutbox(), in: newInbox(c.server.opts.maxRecv, window)}
 	st.changed.L = &st.mu
 	return st
 }
@@ -63,6 +63,7 @@ func (st *serverStream) say() { st.conn.pipe.say(st) }
 func (st *serverStream) accept(x *frame.Section) error {
 	st.out.allow(x.Limit)
 	if x.Open != nil {
+		st.out.limit = x.Limit // which may be less than usual
 		if err := st.begin(x.Open); err != nil {
 			return err
 		}
@@ -95,6 +96,10 @@ func (st *serverStream) accept(x *frame.Section) error {
 // maxTimeout is the largest timeout in microseconds that is a time.Duration. A longer one is none.
 const maxTimeout = math.MaxInt64 / uint64(time.Microsecond)
 
+// farTimeout is half of it: erpc's times are nanoseconds since the start of the machine, and have
+// room for so many more. A timeout beyond is a context's own.
+const farTimeout = maxTimeout / 2
+
 // begin starts the handler.
 func (st *serverStream) begin(h *frame.Head) error {
 	s := st.conn.server
@@ -118,30 +123,47 @@ func (st *serverStream) begin(h *frame.Head) error {
 		return status.Error(codes.Unavailable, "grpcerpc: the server is shutting down")
 	}
 	st.begun = true
-	st.conn.run(1)
 	if us := h.Timeout; us > 0 && us <= maxTimeout {
 		st.base, st.cancel = context.WithTimeout(s.ctx, time.Duration(us)*time.Microsecond)
 	} else {
 		st.base, st.cancel = context.WithCancel(s.ctx)
 	}
-	st.stop = context.AfterFunc(st.base, st.expire)
-	md, compressor := st.conn.incoming(h.MD, string(h.Subtype)), string(h.Compressor)
-	go func() {
-		st.prepare(md, compressor, info)
+	st.stop = context.AfterFunc(st.base, func() { st.expire(st.base) })
+	md, compressor := st.conn.incoming(h.MD, h), string(h.Compressor)
+	st.conn.run(func() {
+		err := st.base.Err() // it may have waited
+		if err == nil {
+			err = st.prepare(md, compressor, info)
+		}
+		if err != nil {
+			handler, info = func(any, grpc.ServerStream) error { return err }, nil
+		}
 		st.run(handler, impl, info)
-	}()
+	})
 	return nil
 }
 
-// prepare makes the context of the handler.
-func (st *serverStream) prepare(md metadata.MD, compressor string, info *grpc.StreamServerInfo) {
+// prepare makes the context of the handler. The error is the tap handle's: the handler does not
+// run.
+func (st *serverStream) prepare(
+	md metadata.MD, compressor string, info *grpc.StreamServerInfo,
+) (err error) {
 	ctx := metadata.NewIncomingContext(st.base, md)
 	ctx = peer.NewContext(ctx, st.conn.peer)
+	if s := st.conn.server; s.opts.tap != nil {
+		if ctx, err = s.tapped(ctx, st.name, md); err != nil {
+			return err
+		}
+		st.stop() // it is this context's end that counts
+		own := ctx
+		st.stop = context.AfterFunc(own, func() { st.expire(own) })
+	}
 	st.watch, ctx = newWatch(ctx, st.conn.server.opts.stats, false,
 		stats.RPCTagInfo{FullMethodName: st.name})
 	st.watch.inHeader(st.name, compressor, md, st.conn.peer)
 	st.watch.begin(false, info == nil || info.IsClientStream, info == nil || info.IsServerStream)
 	st.ctx = grpc.NewContextWithServerTransportStream(ctx, transportStream{st})
+	return nil
 }
 
 // handler returns what runs for the stream's method; nil if nothing does.
@@ -201,7 +223,7 @@ func (st *serverStream) run(
 func (st *serverStream) leave() {
 	st.stop()
 	st.cancel()
-	st.conn.run(-1)
+	st.conn.returned()
 	st.mu.Lock()
 	defer st.mu.Unlock()
 	if st.returned = true; st.over {
@@ -268,11 +290,11 @@ func (st *serverStream) abort() {
 	}
 }
 
-// expire wakes the application when the context has ended.
-func (st *serverStream) expire() {
+// expire wakes the application when its context has ended.
+func (st *serverStream) expire(ctx context.Context) {
 	st.mu.Lock()
 	defer st.mu.Unlock()
-	st.wake(st.base.Err())
+	st.wake(ctx.Err())
 }
 
 // wake ends what the application waits for, by the error of a context. The lock is held.
@@ -289,6 +311,9 @@ func (st *serverStream) putHeader(always bool) {
 		return
 	}
 	st.headerSent = true
+	if st.answersBy != "" {
+		st.out.put(frame.Encoding, []byte(st.answersBy))
+	}
 	if always || len(st.header) > 0 {
 		st.out.put(frame.Headers, frame.AppendMD(nil, st.header))
 	}

@@ -1,6 +1,7 @@
 package grpcerpc
 
 import (
+	"bytes"
 	"context"
 	"io"
 	"sync"
@@ -20,8 +21,10 @@ import (
 
 // coding is how the messages of a call are encoded.
 type coding struct {
-	codec      encoding.CodecV2
-	compressor encoding.Compressor // nil if messages are not compressed
+	codec        encoding.CodecV2
+	compressor   encoding.Compressor // of messages that are sent; nil: they are not compressed
+	decompressor encoding.Compressor // of those that come
+	answersBy    string              // the compressor's name, if it is not that of the requests
 }
 
 // codingOf finds what the head of a call names.
@@ -33,9 +36,15 @@ func (s *Server) codingOf(h *frame.Head) (c coding, err error) {
 		}
 	}
 	if len(h.Compressor) > 0 {
-		if c.compressor = encoding.GetCompressor(string(h.Compressor)); c.compressor == nil {
+		if c.decompressor = s.opts.coders.decoder(string(h.Compressor)); c.decompressor == nil {
 			return c, status.Errorf(codes.Unimplemented,
 				"grpc: Decompressor is not installed for grpc-encoding %q", h.Compressor)
+		}
+		c.compressor = encoding.GetCompressor(string(h.Compressor))
+	}
+	if own := s.opts.coders.compressor; own != nil {
+		if c.compressor = own; own.Name() != string(h.Compressor) {
+			c.answersBy = own.Name()
 		}
 	}
 	return c, nil
@@ -47,11 +56,11 @@ func (c *coding) decode(data []byte, compressed bool, most int, v any) error {
 		return tooLarge(len(data), most)
 	}
 	if compressed {
-		if c.compressor == nil {
+		if c.decompressor == nil {
 			return status.Error(codes.Internal, "grpc: compressed message without a compressor")
 		}
 		var err error
-		if data, err = decompress(c.compressor, data, most); err != nil {
+		if data, err = decompress(c.decompressor, data, most); err != nil {
 			return err
 		}
 	}
@@ -82,7 +91,7 @@ type unaryCall struct {
 	conn    *serverConn
 	method  *method // nil for the handler of unknown services
 	name    string
-	subtype string
+	head    frame.Head // all but Method and MD, for metadata
 	message []byte
 	base    context.Context // of erpc
 	ctx     context.Context
@@ -113,11 +122,16 @@ func (s *Server) onUnary(ctx context.Context, r erpc.ReqHandle) {
 		return
 	}
 	defer s.end()
-	if us := head.Timeout; us > 0 && us <= maxTimeout {
+	if us := head.Timeout; us > farTimeout && us <= maxTimeout { // beyond what erpc counts
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithTimeout(ctx, time.Duration(us)*time.Microsecond)
+		defer cancel()
+	} else if us > 0 && us <= farTimeout {
 		r.Shorten(time.Duration(us) * time.Microsecond)
 	}
 	k := &unaryCall{server: s, conn: conn, message: message, base: ctx, incoming: head.MD,
-		subtype: string(head.Subtype), method: s.lookup(head.Method)}
+		head: frame.Head{Subtype: bytes.Clone(head.Subtype), Authority: bytes.Clone(head.Authority),
+			Compressor: bytes.Clone(head.Compressor)}, method: s.lookup(head.Method)}
 	if k.method != nil {
 		k.name = k.method.name
 	} else {
@@ -132,6 +146,12 @@ func (s *Server) onUnary(ctx context.Context, r erpc.ReqHandle) {
 		return
 	}
 	k.ctx = callContext{k}
+	if s.opts.tap != nil {
+		if k.ctx, err = s.tapped(k.ctx, k.name, k.metadata()); err != nil {
+			k.answer(r, nil, err)
+			return
+		}
+	}
 	if len(s.opts.stats) > 0 {
 		k.watch, k.ctx = newWatch(k.ctx, s.opts.stats, false,
 			stats.RPCTagInfo{FullMethodName: k.name})
@@ -165,7 +185,7 @@ func (k *unaryCall) run() (any, error) {
 }
 
 func (k *unaryCall) decodeRequest(v any) error {
-	err := k.decode(k.message, k.compressor != nil, k.server.opts.maxRecv, v)
+	err := k.decode(k.message, k.decompressor != nil, k.server.opts.maxRecv, v)
 	if err == nil {
 		k.watch.inPayload(v, len(k.message))
 	}
@@ -176,7 +196,8 @@ func (k *unaryCall) decodeRequest(v any) error {
 func (k *unaryCall) answer(r erpc.ReqHandle, reply any, err error) {
 	k.mu.Lock()
 	k.sent = true
-	a := frame.Answer{Header: k.header, Trailer: k.trailer, Compressed: k.compressor != nil}
+	a := frame.Answer{Header: k.header, Trailer: k.trailer, Compressed: k.compressor != nil,
+		Encoding: k.answersBy}
 	k.mu.Unlock()
 	defer func() { k.watch.end(a.Trailer, err) }()
 	if err == nil {
@@ -187,7 +208,7 @@ func (k *unaryCall) answer(r erpc.ReqHandle, reply any, err error) {
 			return
 		}
 	}
-	a.Status, a.Compressed = toFrame(handlerStatus(err)), false
+	a.Status, a.Compressed, a.Encoding = toFrame(handlerStatus(err)), false, ""
 	_ = r.RespondBytes(a.AppendHead(nil))
 }
 

@@ -323,3 +323,27 @@ func TestGracefulStopGone(t *testing.T) {
 		eventually(t, stopped, "GracefulStop")
 	}
 }
+
+// TestUnreadStream: a server's messages come while nobody receives them, as many as the window has,
+// and its handler returns. They can be read when the server has stopped since.
+func TestUnreadStream(t *testing.T) {
+	returned := make(chan error, 1)
+	r := newRig(t, nil, grpcerpc.StreamInterceptor(func(srv any, ss grpc.ServerStream,
+		_ *grpc.StreamServerInfo, handler grpc.StreamHandler) error {
+		err := handler(srv, ss)
+		returned <- err
+		return err
+	}))
+	s, err := r.client.SayHelloAgain(within(t), &pb.HelloRequest{Times: 20,
+		Payload: make([]byte, 10<<10)})
+	is(t, "begin", err, codes.OK)
+	is(t, "the handler", eventually(t, returned, "the handler"), codes.OK)
+	r.server.GracefulStop()
+	n := 0
+	for _, err = s.Recv(); err == nil; _, err = s.Recv() {
+		n++
+	}
+	if err != io.EOF || n != 20 {
+		t.Errorf("%d messages, then %v", n, err)
+	}
+}

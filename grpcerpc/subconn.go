@@ -98,7 +98,7 @@ func (sc *subConn) connect(ctx context.Context, addrs []resolver.Address) {
 		var opened *link
 		ended := func() { sc.lost(opened) }
 		ready := make(chan struct{})
-		opened, err = sc.cc.openLink(ctx, sc, a.Addr, func() {
+		opened, err = sc.cc.openLink(ctx, sc, a, func() {
 			sc.cc.background(func() { <-ready; ended() })
 		})
 		close(ready)

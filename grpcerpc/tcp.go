@@ -40,7 +40,7 @@ func WithTCP(target string, opts ...grpc.DialOption) DialOption {
 // isSecure reports whether credentials ask for what sessions cannot have.
 func isSecure(c credentials.TransportCredentials) bool {
 	_, ours := c.(*tlsCreds)
-	return c != nil && !ours && c.Info().SecurityProtocol != "insecure"
+	return c != nil && !ours && !isLocal(c) && c.Info().SecurityProtocol != "insecure"
 }
 
 // checkSecurity returns an error if the options ask for security that there is no way to have.
@@ -76,6 +76,10 @@ func (cc *ClientConn) dialTCP() (err error) {
 		grpc.WithTransportCredentials(cc.credsOverTCP()), grpc.WithUserAgent(o.userAgent),
 		grpc.WithResolvers(append(o.resolvers[:len(o.resolvers):len(o.resolvers)], static{})...),
 		grpc.WithMaxHeaderListSize(uint32(o.maxHeaders)),
+	}
+	opts = append(opts, o.coders.dialTCP()...)
+	if o.window != window {
+		opts = append(opts, grpc.WithInitialWindowSize(int32(o.window)))
 	}
 	if o.authority != "" {
 		opts = append(opts, grpc.WithAuthority(o.authority))
@@ -135,12 +139,16 @@ func (s *Server) ServeTCP(lis net.Listener, opts ...grpc.ServerOption) error {
 	o := &s.opts
 	all := []grpc.ServerOption{
 		grpc.ChainUnaryInterceptor(o.unary...), grpc.ChainStreamInterceptor(o.stream...),
-		grpc.MaxRecvMsgSize(o.maxRecv), grpc.MaxSendMsgSize(o.maxSend), grpc.WaitForHandlers(true),
+		grpc.MaxRecvMsgSize(o.maxRecv), grpc.MaxSendMsgSize(o.maxSend), grpc.WaitForHandlers(o.waits),
 		grpc.MaxConcurrentStreams(uint32(o.maxStreams)),
 		grpc.MaxHeaderListSize(uint32(o.maxHeaders)),
 	}
 	for _, h := range o.stats {
 		all = append(all, grpc.StatsHandler(h))
+	}
+	all = append(all, o.coders.serveTCP()...)
+	if o.tap != nil {
+		all = append(all, grpc.InTapHandle(o.tap))
 	}
 	if o.unknown != nil {
 		all = append(all, grpc.UnknownServiceHandler(o.unknown))

@@ -99,6 +99,11 @@ func (t *unaryTry) ReadResponse(b []byte) error {
 		t.err = status.Error(codes.Internal, "grpcerpc: metadata beyond the limit")
 		return nil
 	}
+	if a.Encoding != "" {
+		if t.err = c.answeredBy(a.Encoding); t.err != nil {
+			return nil
+		}
+	}
 	t.watch.inHeader(c.method, c.compressName, header, t.link.peer)
 	if t.err = c.decode(message, a.Compressed, c.maxRecv, t.reply); t.err == nil {
 		t.watch.inPayload(t.reply, len(message))

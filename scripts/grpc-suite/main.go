@@ -54,7 +54,12 @@ func (o *options) main(run string, show bool) (status int, err error) {
 		return 0, err
 	}
 	if show {
-		return 0, diff(o.dir)
+		text, err := diff(o.dir)
+		_, _ = os.Stdout.Write(text)
+		return 0, err
+	}
+	if err := checkDiff(o.dir); err != nil {
+		return 0, err
 	}
 	lists, err := readLists(filepath.Join(o.root, "scripts/grpc-suite"))
 	if err != nil {

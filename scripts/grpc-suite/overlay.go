@@ -7,9 +7,12 @@ import (
 	"go/ast"
 	"go/parser"
 	"go/token"
+	"maps"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
+	"slices"
 	"strings"
 )
 
@@ -194,22 +197,43 @@ func (in insertion) within(d ast.Decl) token.Pos {
 	return token.NoPos
 }
 
-// diff prints what the overlay changes.
-func diff(dir string) error {
-	text, err := os.ReadFile(filepath.Join(dir, "overlay.json"))
+// maxDiff is how many lines of code the overlay may add to grpc-go, but comments: it hands options
+// and calls on, and nothing else.
+const maxDiff = 300
+
+// codeLine is a line of a diff that has code.
+var codeLine = regexp.MustCompile(`(?m)^[+-]([^+/\s-]|[ \t]+[^/\s])`)
+
+// checkDiff returns an error if the overlay has become too large.
+func checkDiff(dir string) error {
+	text, err := diff(dir)
 	if err != nil {
 		return err
 	}
-	var overlay struct{ Replace map[string]string }
-	if err := json.Unmarshal(text, &overlay); err != nil {
-		return err
-	}
-	for path, to := range overlay.Replace {
-		cmd := exec.Command("diff", "-U0", "-N", path, to)
-		cmd.Stdout, cmd.Stderr = os.Stdout, os.Stderr
-		if err := cmd.Run(); err != nil && cmd.ProcessState.ExitCode() > 1 {
-			return err
-		}
+	if n := len(codeLine.FindAll(text, -1)); n >= maxDiff {
+		return fmt.Errorf("the overlay has %d lines of code, must have fewer than %d", n, maxDiff)
 	}
 	return nil
+}
+
+// diff returns what the overlay changes.
+func diff(dir string) ([]byte, error) {
+	text, err := os.ReadFile(filepath.Join(dir, "overlay.json"))
+	if err != nil {
+		return nil, err
+	}
+	var overlay struct{ Replace map[string]string }
+	if err := json.Unmarshal(text, &overlay); err != nil {
+		return nil, err
+	}
+	var all []byte
+	for _, path := range slices.Sorted(maps.Keys(overlay.Replace)) {
+		cmd := exec.Command("diff", "-U0", "-N", path, overlay.Replace[path])
+		out, err := cmd.Output()
+		if err != nil && cmd.ProcessState.ExitCode() != 1 {
+			return nil, fmt.Errorf("diff of %s: %w", path, err)
+		}
+		all = append(all, out...)
+	}
+	return all, nil
 }

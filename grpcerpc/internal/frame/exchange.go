@@ -144,6 +144,7 @@ const (
 	More                       // further bytes of the message
 	HalfClose                  // the client sends no more messages
 	Trailers                   // a Status and metadata: the server's last word
+	Encoding                   // the compressor of a server's messages, if it is not the client's
 	kinds
 )
 

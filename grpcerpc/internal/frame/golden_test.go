@@ -27,13 +27,18 @@ func TestGolden(t *testing.T) {
 		want string
 	}{
 		{"hello", (&Hello{Version: 3, UserAgent: "u", Authority: "a"}).Append(nil), "03 0175 0161"},
+		{"hello with all", (&Hello{Version: 3, UserAgent: "u", Authority: "a",
+			Accept: "c"}).Append(nil), "03 0175 0161 0163"},
+		{"welcome with all", (&Welcome{Version: 3, Token: 1, MaxCalls: 2, MaxHeaders: 300}).Append(nil),
+			"03 0100000000000000 00 02 ac02"},
 		{"welcome", (&Welcome{Version: 3, Token: 1}).Append(nil), "03 0100000000000000 00"},
 		{"refusal", (&Welcome{Version: 3, Refusal: "r"}).Append(nil), "03 0000000000000000 0172"},
 		{"head", (&Head{Method: method}).Append(nil), "00 042f732f6d"},
 		{"head, empty parts", (&Head{Method: method, MD: map[string][]string{}, Compressor: []byte{},
 			Subtype: []byte{}}).Append(nil), "00 042f732f6d"},
 		{"head with all", (&Head{Method: method, MD: md, Compressor: []byte("c"),
-			Subtype: []byte("t"), Timeout: 5}).Append(nil), "0f 042f732f6d 01 016b 0176 0163 0174 05"},
+			Subtype: []byte("t"), Timeout: 5, Authority: []byte("a")}).Append(nil),
+			"1f 042f732f6d 01 016b 0176 0163 0174 05 0161"},
 		{"head with a byte each", (&Head{Method: []byte("m"), Compressor: []byte("c")}).Append(nil),
 			"02 016d 0163"},
 		{"answer", (&Answer{Message: []byte("x")}).AppendHead(nil), "00"},
@@ -42,6 +47,8 @@ func TestGolden(t *testing.T) {
 		{"answer with all", (&Answer{Header: md, Trailer: md, Compressed: true, NotRun: true,
 			Status: Status{Code: 2, Text: "t", Details: []byte("d")}}).AppendHead(nil),
 			"1f 01 016b 0176 01 016b 0176 02 0174 0164"},
+		{"answer by another compressor", (&Answer{Compressed: true, Encoding: "c"}).AppendHead(nil),
+			"28 0163"},
 		{"exchange", (&Exchange{Token: 2, Seq: 3, Sections: []byte("s")}).Append(nil),
 			"0200000000000000 03 73"},
 		{"reply", (&Reply{Seq: 3, Sections: []byte("s")}).Append(nil), "00 03 73"},
@@ -64,7 +71,7 @@ func TestGolden(t *testing.T) {
 func TestEdges(t *testing.T) {
 	for k := range 256 {
 		_, _, _, err := Next([]byte{byte(k), 0})
-		if ok := Headers <= Kind(k) && Kind(k) <= Trailers; ok != (err == nil) {
+		if ok := Headers <= Kind(k) && Kind(k) <= Encoding; ok != (err == nil) {
 			t.Errorf("frame of kind %d: %v", k, err)
 		}
 		_, _, err = NextSection([]byte{byte(k) &^ sectionOpen, 1, 0, 0})

@@ -18,17 +18,23 @@ const (
 // LargeCall is the least size of a TypeLarge request.
 const LargeCall = 64 << 10
 
-// Hello opens a connection.
+// Hello opens a connection. Accept is left out when it is empty, and servers that do not know it
+// ignore it.
 type Hello struct {
 	Version   uint64
 	UserAgent string
 	Authority string
+	Accept    string // names of compressors with commas between them
 }
 
 // Append appends the Hello to b.
 func (h *Hello) Append(b []byte) []byte {
 	b = binary.AppendUvarint(b, h.Version)
-	return AppendBytes(AppendBytes(b, h.UserAgent), h.Authority)
+	b = AppendBytes(AppendBytes(b, h.UserAgent), h.Authority)
+	if h.Accept != "" {
+		b = AppendBytes(b, h.Accept)
+	}
+	return b
 }
 
 // ParseHello reads a Hello. Of another version it reads the version alone.
@@ -36,22 +42,32 @@ func ParseHello(b []byte) (h Hello, err error) {
 	r := NewReader(b)
 	if h.Version = r.Number(); h.Version == Version {
 		h.UserAgent, h.Authority = string(r.Bytes()), string(r.Bytes())
+		if len(r.Rest()) > 0 {
+			h.Accept = string(r.Bytes())
+		}
 	}
 	return h, r.Err()
 }
 
-// Welcome is a server's answer to Hello. Token names the connection from now on.
+// Welcome is a server's answer to Hello. Token names the connection from now on. The limits are
+// left out when there are none, and clients that do not know them ignore them.
 type Welcome struct {
-	Version uint64
-	Token   uint64
-	Refusal string // "" if it is accepted
+	Version    uint64
+	Token      uint64
+	Refusal    string // "" if it is accepted
+	MaxCalls   uint64 // that the client has under way at a time; 0: any number
+	MaxHeaders uint64 // bytes of a call's header, by HeaderSize; 0: any number
 }
 
 // Append appends the Welcome to b.
 func (w *Welcome) Append(b []byte) []byte {
 	b = binary.AppendUvarint(b, w.Version)
 	b = binary.LittleEndian.AppendUint64(b, w.Token)
-	return AppendBytes(b, w.Refusal)
+	b = AppendBytes(b, w.Refusal)
+	if w.MaxCalls|w.MaxHeaders != 0 {
+		b = binary.AppendUvarint(binary.AppendUvarint(b, w.MaxCalls), w.MaxHeaders)
+	}
+	return b
 }
 
 // ParseWelcome reads a Welcome.
@@ -59,6 +75,9 @@ func ParseWelcome(b []byte) (w Welcome, err error) {
 	r := NewReader(b)
 	w.Version, w.Token = r.Number(), r.Fixed()
 	w.Refusal = string(r.Bytes())
+	if len(r.Rest()) > 0 {
+		w.MaxCalls, w.MaxHeaders = r.Number(), r.Number()
+	}
 	return w, r.Err()
 }
 
@@ -68,17 +87,19 @@ const (
 	headCompressor
 	headSubtype
 	headTimeout
-	headAll = headMD | headCompressor | headSubtype | headTimeout
+	headAuthority
+	headAll = headMD | headCompressor | headSubtype | headTimeout | headAuthority
 )
 
-// Head is the first message of a call. Method, Compressor and Subtype of a parsed one are parts of
-// its input.
+// Head is the first message of a call. Method, Compressor, Subtype and Authority of a parsed one
+// are parts of its input.
 type Head struct {
 	Method     []byte
 	MD         map[string][]string
 	Compressor []byte // "" if messages are not compressed
 	Subtype    []byte // "" for the default, protobuf
 	Timeout    uint64 // in microseconds; 0: the call has no deadline
+	Authority  []byte // "" for that of Hello
 }
 
 // Append appends the Head to b.
@@ -100,6 +121,10 @@ func (h *Head) Append(b []byte) []byte {
 	if h.Timeout > 0 {
 		b[at] |= headTimeout
 		b = binary.AppendUvarint(b, h.Timeout)
+	}
+	if len(h.Authority) > 0 {
+		b[at] |= headAuthority
+		b = AppendBytes(b, h.Authority)
 	}
 	return b
 }
@@ -123,6 +148,9 @@ func (r *Reader) Head() (h Head) {
 	if flags&headTimeout != 0 {
 		h.Timeout = r.Number()
 	}
+	if flags&headAuthority != 0 {
+		h.Authority = r.Bytes()
+	}
 	return h
 }
 
@@ -144,7 +172,9 @@ const (
 	answerStatus
 	answerCompressed
 	answerNotRun
-	answerAll = answerHeader | answerTrailer | answerStatus | answerCompressed | answerNotRun
+	answerEncoding
+	answerAll = answerHeader | answerTrailer | answerStatus | answerCompressed | answerNotRun |
+		answerEncoding
 )
 
 // Status is the end of a call: a code of gRPC, a text, and a google.rpc.Status if it has details.
@@ -175,6 +205,7 @@ type Answer struct {
 	Status          Status
 	NotRun          bool   // the call certainly did not run
 	Compressed      bool   // the message is
+	Encoding        string // ... by another compressor than the request's; "" for that
 	Message         []byte // of success; a part of the input
 }
 
@@ -200,6 +231,10 @@ func (a *Answer) AppendHead(b []byte) []byte {
 	if a.NotRun {
 		b[at] |= answerNotRun
 	}
+	if a.Encoding != "" {
+		b[at] |= answerEncoding
+		b = AppendBytes(b, a.Encoding)
+	}
 	return b
 }
 
@@ -220,6 +255,9 @@ func ParseAnswer(b []byte) (a Answer, err error) {
 		a.Status = r.Status()
 	}
 	a.Compressed, a.NotRun = flags&answerCompressed != 0, flags&answerNotRun != 0
+	if flags&answerEncoding != 0 {
+		a.Encoding = string(r.Bytes())
+	}
 	if a.NotRun && a.Status.Code == 0 {
 		r.fail()
 	}

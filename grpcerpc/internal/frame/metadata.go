@@ -23,6 +23,14 @@ func MDSize(md map[string][]string) (n int) {
 	return n
 }
 
+// HeaderSize returns the size of a call's header as gRPC's limits count it, in bytes: its metadata,
+// and the fields that gRPC sends with it over HTTP/2, but for those of some calls alone.
+func HeaderSize(method, authority, userAgent string, md map[string][]string) int {
+	const fields = ":method" + "POST" + ":scheme" + "http" + ":path" + ":authority" +
+		"content-type" + "application/grpc" + "user-agent" + "te" + "trailers"
+	return len(fields) + 7*pairOverhead + len(method) + len(authority) + len(userAgent) + MDSize(md)
+}
+
 // AppendMD appends metadata, but for the keys that are gRPC's own.
 func AppendMD(b []byte, md map[string][]string) []byte {
 	n := 0
