@@ -22,7 +22,7 @@ type test struct {
 
 // result is how a test ended.
 type result struct {
-	name   string
+	test
 	failed bool
 	first  string // the first line that says why
 }
@@ -102,13 +102,36 @@ func (o *options) runAll(lists lists, tests []test) []result {
 	}
 	close(next)
 	work.Wait()
+	o.again(lists, all)
 	slices.SortFunc(all, func(a, b result) int { return strings.Compare(a.name, b.name) })
 	return all
 }
 
+// again runs once more, alone, what failed beside others and is of no list: tests of grpc-go have
+// limits of time, and dial with them. It says so.
+func (o *options) again(lists lists, all []result) {
+	for i := range all {
+		r := &all[i]
+		if _, listed := lists[r.name]; !r.failed || listed {
+			continue
+		}
+		first := r.first
+		if *r = o.run(r.test); !r.failed {
+			fmt.Printf("AGAIN %s passed alone; beside others: %s\n", r.name, first)
+		}
+	}
+}
+
+// socketFile is held by tests that listen at one and the same file of the machine.
+var socketFile sync.Mutex
+
 // run runs a test, in two environments if it is of several.
 func (o *options) run(t test) result {
-	r := result{name: t.name}
+	if strings.HasPrefix(t.name, "TestUnix") {
+		socketFile.Lock()
+		defer socketFile.Unlock()
+	}
+	r := result{test: t}
 	envs := []string{""}
 	if t.envs {
 		envs = []string{"tcp-clear", "tcp-tls"}
