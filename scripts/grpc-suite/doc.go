@@ -7,9 +7,9 @@
 // test an overlay of it in which each NewClient and each Server goes over grpcerpc. The copy
 // stays as it was. The overlay hands options on and calls over; -diff prints all of it.
 //
-// Each test of grpc-go's package test runs in a process of its own, and what fails beside others once
-// more, alone. Tests that fail must be in one
-// of the lists beside this file, and those of the lists must fail: lists only shrink.
+// Each test of grpc-go's package test runs in a process of its own, and what fails beside others
+// once more, alone. Tests that fail must be in one of the lists beside this file, and those of the
+// lists must fail: lists only shrink.
 //
 //	http2.txt    (a) the test looks at frames of HTTP/2, or at connections of TCP themselves
 //	internal.txt (b) it reaches parts of grpc that grpc keeps for itself
