@@ -39,8 +39,9 @@ type Dir struct {
 
 	prepared [len(preparedNames)]atomic.Uint64 // indexes of what waits for Install
 	names    sync.Mutex                        // of the files of snapshots
-	snap     *snapFile
-	waits    [len(preparedNames)]*snapFile
+	snap     *users
+	waits    [len(preparedNames)]*users
+	log      *users // under swap
 }
 
 const (
@@ -64,9 +65,9 @@ func open(path string, id Identity, on disk) (*Dir, State, error) {
 	if err := makeDir(path); err != nil {
 		return nil, State{}, err
 	}
-	d := &Dir{path: path, id: id, disk: on, snap: newSnapFile()}
+	d := &Dir{path: path, id: id, disk: on, snap: newUsers(), log: newUsers()}
 	for i := range d.waits {
-		d.waits[i] = newSnapFile()
+		d.waits[i] = newUsers()
 	}
 	var err error
 	if d.lock, err = filelock.Take(d.name(lockName)); err != nil {
@@ -272,9 +273,11 @@ func (d *Dir) take(log []byte) error {
 	if err := d.replace(logName, log); err != nil {
 		return err
 	}
-	if old, size := d.file, d.end.Load(); size > freedAtOnce {
-		d.side.Go(func() { _ = free(old, size) })
-	} else if err := old.Close(); err != nil {
+	was := d.log
+	was.old, was.size, d.log = d.file, d.end.Load(), newUsers()
+	if was.size > freedAtOnce {
+		d.side.Go(func() { _ = was.leave() })
+	} else if err := was.leave(); err != nil {
 		return err
 	}
 	d.first = firstSum(log)

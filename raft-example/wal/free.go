@@ -12,9 +12,17 @@ import (
 // 20 to 50 ms, with the mount option discard, and steps of 8 MiB for 2 to 3.
 const freedAtOnce = 8 << 20
 
-// free closes a file of size bytes that nobody needs any more, cut to nothing in steps of which
-// each is its own commit.
-func free(f file, size int64) (err error) {
+// free closes a file of size bytes that nobody needs any more, and whose name another one has. A
+// file that has a name still, since somebody made a copy by a link, stays as it is.
+func free(f file, size int64) error {
+	if hasName(f) {
+		return f.Close()
+	}
+	return cut(f, size)
+}
+
+// cut closes a file of size bytes, cut to nothing in steps of which each is its own commit.
+func cut(f file, size int64) (err error) {
 	for err == nil && size > freedAtOnce {
 		size -= freedAtOnce
 		if err = f.Truncate(size); err == nil {
@@ -24,49 +32,46 @@ func free(f file, size int64) (err error) {
 	return errors.Join(err, f.Close())
 }
 
-// snapFile is the file of a snapshot. When another has taken its place, the last one who reads it
-// frees it.
-type snapFile struct {
-	users atomic.Int32 // who reads it, and the folder as long as it has the name
-	old   *os.File     // itself, once it has not
+// users are those of the log's file, or of a snapshot's. When another file has taken its place, the
+// last of them frees it.
+type users struct {
+	n    atomic.Int32 // who reads it, and the folder as long as it has the name
+	old  file         // itself, once it has not
+	size int64        // of old
 }
 
-func newSnapFile() *snapFile {
-	s := &snapFile{}
-	s.users.Store(1)
-	return s
+func newUsers() *users {
+	u := &users{}
+	u.n.Store(1)
+	return u
 }
 
 // leave ends the use of one. It takes long if the file is to be freed.
-func (s *snapFile) leave() error {
-	if s.users.Add(-1) > 0 || s.old == nil {
+func (u *users) leave() error {
+	if u.n.Add(-1) > 0 || u.old == nil {
 		return nil
 	}
-	st, err := s.old.Stat()
-	if err != nil {
-		return errors.Join(err, s.old.Close())
-	}
-	return free(s.old, st.Size())
+	return free(u.old, u.size)
 }
 
-// reading is a file that is read, of a snapFile.
+// reading is a file that is read.
 type reading struct {
 	*os.File
-	of *snapFile
+	of *users
 }
 
 // Close ends it.
 func (r reading) Close() error { return errors.Join(r.File.Close(), r.of.leave()) }
 
-// openFile opens the file that has a name of a snapshot, which is that of s.
-func (d *Dir) openFile(name string, s **snapFile) (reading, error) {
+// openFile opens the file that has a name of a snapshot, which has these users.
+func (d *Dir) openFile(name string, of **users) (reading, error) {
 	d.names.Lock()
 	defer d.names.Unlock()
 	f, err := os.Open(d.name(name))
 	if err == nil {
-		(*s).users.Add(1)
+		(*of).n.Add(1)
 	}
-	return reading{f, *s}, err
+	return reading{f, *of}, err
 }
 
 // succeed gives the prepared snapshot of an origin the name of the present one, durably, and has
@@ -76,7 +81,9 @@ func (d *Dir) succeed(o Origin) error {
 	defer d.names.Unlock()
 	was := d.snap
 	if runtime.GOOS != "windows" { // an open file cannot be replaced there
-		was.old, _ = os.OpenFile(d.name(snapName), os.O_RDWR, 0) // there may be none
+		if f, err := os.OpenFile(d.name(snapName), os.O_RDWR, 0); err == nil { // there may be none
+			was.old, was.size = f, sizeOf(f)
+		}
 	}
 	if err := d.rename(snapName+preparedNames[o], snapName); err != nil {
 		if was.old != nil { // it may still have the name
@@ -85,7 +92,26 @@ func (d *Dir) succeed(o Origin) error {
 		}
 		return err
 	}
-	d.snap, d.waits[o] = d.waits[o], newSnapFile()
+	d.snap, d.waits[o] = d.waits[o], newUsers()
 	d.side.Go(func() { _ = was.leave() })
 	return nil
+}
+
+// sizeOf returns a file's size, 0 if it is not known: then it is freed at once.
+func sizeOf(f *os.File) int64 {
+	st, err := f.Stat()
+	if err != nil {
+		return 0
+	}
+	return st.Size()
+}
+
+// hasName reports whether a file has a name in some folder.
+func hasName(f file) bool {
+	own, ok := f.(*os.File)
+	if !ok {
+		return false
+	}
+	st, err := own.Stat()
+	return err == nil && links(st) > 0
 }

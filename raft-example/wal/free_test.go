@@ -47,7 +47,7 @@ func TestFree(t *testing.T) {
 }
 
 // TestReplacedFreed: what a new snapshot and its log replace is freed in steps, unless somebody
-// reads it, who then frees it.
+// reads it, who then frees it, or has a link to it.
 func TestReplacedFreed(t *testing.T) {
 	if runtime.GOOS == "windows" {
 		t.Skip("an open file cannot be replaced there")
@@ -100,9 +100,28 @@ func TestReplacedFreed(t *testing.T) {
 	if size := length(first); size > freedAtOnce {
 		t.Errorf("a snapshot that was replaced and read has %d bytes", size)
 	}
+	third := watch(logName)
+	cold, end, err := d.forScrub()
+	check(err)
 	next(7)
+	if b, err := d.readCold(cold, end); err != nil || len(b) <= freedAtOnce {
+		t.Errorf("%d bytes of a log that was replaced: %v", len(b), err)
+	}
+	if size := length(third); size > freedAtOnce {
+		t.Errorf("a log that was replaced and read has %d bytes", size)
+	}
+	check(errors.Join(third.Close(), os.Link(d.name(snapName), d.name("copy")),
+		os.Link(d.name(logName), d.name("copied log"))))
 	if size := length(second); size > freedAtOnce {
 		t.Errorf("a snapshot that was replaced has %d bytes", size)
+	}
+	next(8)
+	for _, name := range []string{"copy", "copied log"} {
+		f := watch(name)
+		if size := length(f); size <= freedAtOnce {
+			t.Errorf("%s by a link has %d bytes", name, size)
+		}
+		check(f.Close())
 	}
 	check(errors.Join(d.Close(), first.Close(), second.Close(), log.Close()))
 }

@@ -48,17 +48,20 @@ func (d *Dir) Scrub() error {
 }
 
 // forScrub opens the log as it is now, and says how much of it is synced.
-func (d *Dir) forScrub() (*os.File, int64, error) {
+func (d *Dir) forScrub() (reading, int64, error) {
 	d.swap.Lock()
 	defer d.swap.Unlock()
 	f, err := os.Open(d.name(logName))
-	return f, d.synced.Load(), err
+	if err == nil {
+		d.log.n.Add(1)
+	}
+	return reading{f, d.log}, d.synced.Load(), err
 }
 
 // readCold reads a file past what the system has of it in memory, where it can, and closes it.
-func (d *Dir) readCold(f *os.File, size int64) ([]byte, error) {
+func (d *Dir) readCold(f reading, size int64) ([]byte, error) {
 	if d.Forget != nil {
-		d.Forget(f, size)
+		d.Forget(f.File, size)
 	}
 	b := make([]byte, size)
 	_, err := io.ReadFull(f, b)

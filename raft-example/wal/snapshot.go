@@ -157,7 +157,7 @@ func verify(f File, want Identity) (*Snapshot, error) {
 }
 
 // openSnapshot opens a file of the folder, which is that of. The error may be fs.ErrNotExist.
-func (d *Dir) openSnapshot(name string, of **snapFile) (*Snapshot, error) {
+func (d *Dir) openSnapshot(name string, of **users) (*Snapshot, error) {
 	f, err := d.openFile(name, of)
 	if err != nil {
 		return nil, err
@@ -293,7 +293,7 @@ func (w *Writer) Commit(meta *pb.SnapshotMetadata) error {
 }
 
 // Abort removes what is written.
-func (w *Writer) Abort() error { return errors.Join(free(w.file, w.at), os.Remove(w.name)) }
+func (w *Writer) Abort() error { return errors.Join(cut(w.file, w.at), os.Remove(w.name)) }
 
 // Source is the state of a snapshot and its size in bytes.
 type Source interface {
