@@ -126,13 +126,20 @@ func (a App) Run(e *Env, grammar any, args []string, run func(*kong.Context) err
 	return Done
 }
 
-// negative returns the place of the first argument that is a negative number or a time, -1 without.
-// Such a one is taken for flags, unless -- precedes it.
+// negative returns the place of the first argument that is a negative number or a time, if nothing
+// but such ones and words is behind it; else -1. It is taken for flags, unless -- precedes it. A
+// flag behind it would be taken for a word then.
 func negative(args []string) int {
-	return slices.IndexFunc(args, func(s string) bool {
-		return len(s) > 1 && s[0] == '-' && s[1] >= '0' && s[1] <= '9'
-	})
+	first := slices.IndexFunc(args, isNegative)
+	if first >= 0 && slices.ContainsFunc(args[first:], func(s string) bool {
+		return strings.HasPrefix(s, "-") && !isNegative(s)
+	}) {
+		return -1
+	}
+	return first
 }
+
+func isNegative(s string) bool { return len(s) > 1 && s[0] == '-' && s[1] >= '0' && s[1] <= '9' }
 
 // where returns the command whose help says more about a line that cannot be parsed.
 func (a App) where(err error) string {

@@ -35,6 +35,7 @@ type grammar struct {
 
 type sayCmd struct {
 	Word string `arg:""`
+	To   string `arg:"" optional:""`
 	JSON bool
 }
 
@@ -68,6 +69,7 @@ func TestRun(t *testing.T) {
 		"say --json -5": {Done, `["-5"]` + "\n", ""},
 		"say -- -5":     {Done, "said -5\n", ""},
 		"say -5 --json": {Usage, "", "unknown flag -5"},
+		"say -5 -6":     {Done, "said -5\n", ""},
 		"-5":            {Usage, "", "see tell --help\n"},
 		"say full":      {Failed, "", "ulimit -n"},
 		"--nonsense":    {Usage, "", "tell: unknown flag --nonsense; see tell --help\n"},

@@ -121,7 +121,7 @@ func (n *Node) onBackup(req erpc.ReqHandle) {
 	case offset > 0 && (held.s.GetMetadata().GetIndex() != index || held.next != offset):
 		n.noBackup(req, again)
 	case held.s != nil && offset == 0 || len(held.asks) > 0:
-		n.noBackup(req, "another backup is made")
+		n.noBackup(req, "another backup is made, or was left a few seconds ago: try again soon")
 	case offset > 0:
 		held.ask(n, req)
 	default:

@@ -54,6 +54,9 @@ Examples:
 
 // Run implements the subcommand.
 func (c *backupCmd) Run(e *cli.Env) error {
+	if c.Within <= 0 {
+		return cli.Usagef("--within %v: want more than nothing", c.Within)
+	}
 	if _, err := os.Stat(c.File); err == nil {
 		return fmt.Errorf("backup %s: %w", c.File, fs.ErrExist)
 	}

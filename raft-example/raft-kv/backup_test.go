@@ -66,6 +66,7 @@ func TestBackupOfMinority(t *testing.T) {
 	file := filepath.Join(dir, "other.bak")
 	o = operate(t, 1, "")
 	o.want("backup "+file+" --within 1ns", cli.Failed, "--within 1ns was too short")
+	o.want("backup "+file+" --within 0s", cli.Usage, "--within 0s: want more than nothing")
 	o.want("backup "+file+" --cluster 6", cli.Failed, "wrong cluster id")
 }
 
