@@ -70,7 +70,7 @@ func (k *unaryCall) metadata() metadata.MD {
 	defer k.mu.Unlock()
 	if !k.complete {
 		k.complete = true
-		k.incoming = k.conn.incoming(k.incoming, &k.head)
+		k.incoming = k.conn.incoming(k.incoming, k.head)
 	}
 	return k.incoming
 }

@@ -21,7 +21,6 @@ import (
 // callInfo holds what the options, the service config and the context say of a call.
 type callInfo struct {
 	coding
-	coders       *coders // of the ClientConn
 	method       string
 	only         chosen // where the call goes; nil: the picker chooses
 	stats        []stats.Handler
@@ -33,14 +32,30 @@ type callInfo struct {
 	maxSend      int
 	creds        []credentials.PerRPCCredentials
 	md           metadata.MD
-	authority    string // CallAuthority's
-	called       string // the authority of this try, if it is not the connection's
 	retries      retries
 	retryBuffer  int // bytes of messages that a stream keeps for another try
 	headers      []*metadata.MD
 	trailers     []*metadata.MD
 	peers        []*peer.Peer
-	onFinish     []func(error)
+	*rare
+}
+
+// rare is what few calls have. It stands apart so that the others are small.
+type rare struct {
+	authority string // CallAuthority's
+	called    string // the authority of this try, if it is not the connection's
+	onFinish  []func(error)
+}
+
+// ordinary is the rare of calls that have none of it, which all share. It does not change.
+var ordinary = new(rare)
+
+// own returns the rare of a call, to be changed.
+func (c *callInfo) own() *rare {
+	if c.rare == ordinary {
+		c.rare = new(rare)
+	}
+	return c.rare
 }
 
 // chosen takes calls of this package's own, whatever the picker says.
@@ -52,7 +67,8 @@ type chosen interface {
 // callInfoOf reads the options of a call.
 func (cc *ClientConn) callInfoOf(method string, opts []grpc.CallOption) (*callInfo, error) {
 	c := &callInfo{method: method, failFast: true, maxRecv: defaultMaxRecv, maxSend: defaultMaxSend,
-		retryBuffer: defaultRetryBuffer, stats: cc.opts.stats, coders: &cc.opts.coders}
+		retryBuffer: defaultRetryBuffer, stats: cc.opts.stats, rare: ordinary,
+		coding: coding{answering: plainly}}
 	if !strings.HasPrefix(method, "/") || strings.LastIndexByte(method, '/') == 0 {
 		return nil, status.Errorf(codes.Unimplemented, "malformed method name: %q", method)
 	}
@@ -74,7 +90,7 @@ func (cc *ClientConn) callInfoOf(method string, opts []grpc.CallOption) (*callIn
 	if m.maxResponse != nil {
 		c.maxRecv = min(c.maxRecv, *m.maxResponse)
 	}
-	return c, c.chooseCoding()
+	return c, c.chooseCoding(&cc.opts.coders)
 }
 
 // take reads one option.
@@ -90,7 +106,8 @@ func (c *callInfo) take(o grpc.CallOption) error {
 	case grpc.FailFastCallOption:
 		c.failFast = o.FailFast
 	case grpc.OnFinishCallOption:
-		c.onFinish = append(c.onFinish, o.OnFinish)
+		own := c.own()
+		own.onFinish = append(own.onFinish, o.OnFinish)
 	case grpc.MaxRecvMsgSizeCallOption:
 		c.maxRecv = o.MaxRecvMsgSize
 	case grpc.MaxSendMsgSizeCallOption:
@@ -102,7 +119,7 @@ func (c *callInfo) take(o grpc.CallOption) error {
 	case grpc.ContentSubtypeCallOption:
 		c.subtype = o.ContentSubtype
 	case grpc.AuthorityOverrideCallOption:
-		c.authority = o.Authority
+		c.own().authority = o.Authority
 	case grpc.ForceCodecCallOption:
 		c.codec = codecV1{o.Codec}
 	case grpc.ForceCodecV2CallOption:
@@ -147,8 +164,8 @@ func optionIn(v reflect.Value) grpc.CallOption {
 	return nil
 }
 
-// chooseCoding finds codec and compressor.
-func (c *callInfo) chooseCoding() error {
+// chooseCoding finds codec and compressor, which may be one of by.
+func (c *callInfo) chooseCoding(by *coders) error {
 	switch {
 	case c.codec != nil:
 		if c.subtype == "" {
@@ -159,12 +176,12 @@ func (c *callInfo) chooseCoding() error {
 			return status.Errorf(codes.Internal, "no codec registered for content-subtype %s", c.subtype)
 		}
 	}
-	if c.compressName == "" && c.coders.compressor != nil {
-		c.compressName = c.coders.compressor.Name()
+	if c.compressName == "" && by.compressor != nil {
+		c.compressName = by.compressor.Name()
 	}
 	if c.compressName != "" && c.compressName != encoding.Identity {
-		c.decompressor = c.coders.decoder(c.compressName)
-		if c.compressor = c.coders.encoder(c.compressName); c.compressor == nil {
+		c.answering = &answering{decompressor: by.decoder(c.compressName)}
+		if c.compressor = by.encoder(c.compressName); c.compressor == nil {
 			return status.Errorf(codes.Internal,
 				"grpc: Compressor is not installed for requested grpc-encoding %q", c.compressName)
 		}
@@ -175,8 +192,9 @@ func (c *callInfo) chooseCoding() error {
 }
 
 // answeredBy takes the compressor of answers that is not the one of requests.
-func (c *callInfo) answeredBy(name string) error {
-	if c.decompressor = c.coders.decoder(name); c.decompressor == nil {
+func (c *callInfo) answeredBy(name string, by *coders) error {
+	c.answering = &answering{decompressor: by.decoder(name)}
+	if c.decompressor == nil {
 		return status.Errorf(codes.Internal,
 			"grpc: Decompressor is not installed for grpc-encoding %q", name)
 	}
@@ -203,13 +221,10 @@ func contentType(subtype string) string {
 // outgoing collects the metadata of a call: the context's, the credentials', the balancer's.
 func (cc *ClientConn) outgoing(ctx context.Context, c *callInfo, extra metadata.MD) error {
 	md, _ := metadata.FromOutgoingContext(ctx)
-	c.called = c.authority
 	if len(extra) > 0 {
 		md = metadata.Join(md, extra)
-		if names := extra[":authority"]; len(names) > 0 && c.called == "" {
-			c.called = names[0] // gRFC A81
-		}
 	}
+	c.call(extra[":authority"])
 	if c.called != "" && cc.opts.seals() {
 		return status.Errorf(codes.Unavailable, "grpcerpc: the authority %q of a call cannot be "+
 			"checked by the certificate of a session with TLS", c.called)
@@ -228,6 +243,17 @@ func (cc *ClientConn) outgoing(ctx context.Context, c *callInfo, extra metadata.
 	}
 	c.md = c.retries.announce(md)
 	return nil
+}
+
+// call chooses the authority of a try: CallAuthority's, else the picker's (gRFC A81).
+func (c *callInfo) call(picked []string) {
+	called := c.authority
+	if called == "" && len(picked) > 0 {
+		called = picked[0]
+	}
+	if called != c.called {
+		c.own().called = called
+	}
 }
 
 // authenticate asks the credentials for metadata.

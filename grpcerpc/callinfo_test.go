@@ -85,7 +85,7 @@ func ownOptions(t *testing.T, client pb.GreeterClient, seen *int) {
 	is(t, "a bound", errOf(client.SayHello(within(t), &pb.HelloRequest{Times: 100},
 		bounded{&inBounded{grpc.MaxRecvMsgSizeCallOption{MaxRecvMsgSize: 50}}})),
 		codes.ResourceExhausted)
-	no := grpc.CallCustomCodec(nil)
+	no := grpc.CallCustomCodec(nil) //lint:ignore SA1019 it is refused
 	for _, o := range []grpc.CallOption{
 		no, struct{ grpc.CallOption }{no}, unreadable{}, experimental.AcceptCompressors("gzip"),
 	} {

@@ -148,7 +148,7 @@ func (cc *ClientConn) parseTarget() error {
 	cc.parsed = resolver.Target{URL: *u}
 	named := "" // by the credentials
 	if cc.opts.creds != nil {
-		named = cc.opts.creds.Info().ServerName
+		named = cc.opts.creds.Info().ServerName //lint:ignore SA1019 older credentials have it
 	}
 	if cc.opts.authority != "" && named != "" && named != cc.opts.authority {
 		return fmt.Errorf("grpcerpc: the authority of the credentials is %q, that of WithAuthority %q",

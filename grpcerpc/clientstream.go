@@ -142,7 +142,7 @@ func (s *clientStream) acceptFrame(kind frame.Kind, payload []byte) error {
 		}
 		s.header, s.headerDone = s.info.typed(md), true
 	case frame.Encoding:
-		return s.info.answeredBy(string(payload))
+		return s.info.answeredBy(string(payload), &s.cc.opts.coders)
 	case frame.Trailers:
 		st, md, err := frame.ParseTrailers(payload)
 		if err != nil || s.in.partial {

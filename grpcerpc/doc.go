@@ -88,7 +88,7 @@
 // # What differs from grpc-go
 //
 //   - A panic of a handler is an Internal error for its client; the server goes on.
-//   - Stop waits for handlers that erpc runs in its event loop, without WaitForHandlers too.
+//   - Stop waits for handlers of unary calls that run over erpc, without WaitForHandlers too.
 //   - Without MaxConcurrentStreams a connection has at most 16,384 handlers of streams.
 //   - grpc-accept-encoding names the usual compressors that are registered when a client connects
 //     (gzip, zstd and such), and that of the call: grpc does not tell which others there are.

@@ -13,7 +13,7 @@ import (
 func talker(p *pipe, n int) *clientStream {
 	s := &clientStream{pipe: p, ctx: context.Background(),
 		in: newInbox(1<<20, window), out: newOutbox(),
-		info: &callInfo{method: "/s/m"}}
+		info: &callInfo{method: "/s/m", rare: ordinary}}
 	s.changed.L = &s.mu
 	memory := getBuffer()
 	*memory = append((*memory)[:0], bytes.Repeat([]byte{'m'}, n)...)

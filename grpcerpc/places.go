@@ -88,7 +88,11 @@ func (l *link) fits(c *callInfo) error {
 	if l.maxHeaders == 0 {
 		return nil
 	}
-	size := frame.HeaderSize(c.method, l.authority, l.cc.opts.userAgent, c.md)
+	authority := c.called
+	if authority == "" {
+		authority = l.authority
+	}
+	size := frame.HeaderSize(c.method, authority, l.cc.opts.userAgent, c.md)
 	if size <= l.maxHeaders {
 		return nil
 	}

@@ -109,6 +109,7 @@ func (p *policy) left() bool { return p != p.cc.policies.current && p != p.cc.po
 func (p *policy) NewSubConn(
 	list []resolver.Address, opts balancer.NewSubConnOptions,
 ) (balancer.SubConn, error) {
+	//lint:ignore SA1019 it is refused
 	if opts.CredsBundle != nil {
 		return nil, errBundle
 	}

@@ -63,7 +63,8 @@ type serverConn struct {
 	peer      *peer.Peer
 	userAgent []string // as values of metadata
 	authority []string
-	accept    []string
+	accept    []string      // the names of compressors that the client has, as a value of metadata
+	accepted  []string      // the same one by one
 	expiry    *time.Timer   // until Life comes
 	ended     chan struct{} // closed when over is set
 
@@ -121,8 +122,10 @@ func (s *Server) newConn(r erpc.ReqHandle, h *frame.Hello) (*serverConn, string)
 		server: s, token: binary.LittleEndian.Uint64(random[:]), from: r.Peer(), state: r.State(),
 		peer:      &p,
 		userAgent: []string{h.UserAgent}, authority: []string{h.Authority},
-		accept: []string{h.Accept}, ended: make(chan struct{}),
-		streams: make(map[uint64]*serverStream),
+		ended: make(chan struct{}), streams: make(map[uint64]*serverStream),
+	}
+	if c.accepted = h.Accepted(); len(c.accepted) > 0 {
+		c.accept = []string{strings.Join(c.accepted, ",")}
 	}
 	c.pipe.init(c, r.Rpc())
 	s.mu.Lock()
@@ -336,12 +339,10 @@ func (c *serverConn) incoming(md metadata.MD, h *frame.Head) metadata.MD {
 // accepts returns the compressors that the client has, with the one of a call.
 func (c *serverConn) accepts(compressor string) []string {
 	switch {
-	case compressor == "" && c.accept[0] == "":
-		return nil
-	case c.accept[0] == "":
-		return []string{compressor}
-	case compressor == "" || slices.Contains(strings.Split(c.accept[0], ","), compressor):
+	case compressor == "" || slices.Contains(c.accepted, compressor):
 		return c.accept
+	case len(c.accepted) == 0:
+		return []string{compressor}
 	}
 	return []string{c.accept[0] + "," + compressor}
 }

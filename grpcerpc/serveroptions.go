@@ -100,8 +100,8 @@ func InTapHandle(h tap.ServerInHandle) ServerOption {
 	return func(o *serverOptions) { o.tap = h }
 }
 
-// WaitForHandlers has Stop wait for handlers to return. Default false. Handlers that erpc runs in
-// its event loop are waited for in any case.
+// WaitForHandlers has Stop wait for handlers to return. Default false. Those of unary calls over
+// erpc are waited for in any case.
 func WaitForHandlers(w bool) ServerOption { return func(o *serverOptions) { o.waits = w } }
 
 // StatsHandler adds a stats handler.

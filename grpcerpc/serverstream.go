@@ -51,7 +51,8 @@ type serverStream struct {
 }
 
 func newServerStream(c *serverConn, id uint64) *serverStream {
-	st := &serverStream{conn: c, id: id, out: newOutbox(), in: newInbox(c.server.opts.maxRecv, window)}
+	st := &serverStream{conn: c, id: id, coding: coding{answering: plainly}, out: newOutbox(),
+		in: newInbox(c.server.opts.maxRecv, window)}
 	st.changed.L = &st.mu
 	return st
 }
@@ -106,8 +107,8 @@ func (st *serverStream) begin(h *frame.Head) error {
 	if st.begun || st.ended {
 		return errFrames
 	}
-	if frame.MDSize(h.MD) > s.opts.maxHeaders {
-		return status.Error(codes.ResourceExhausted, "grpcerpc: metadata beyond the limit")
+	if err := s.admit(h); err != nil {
+		return err
 	}
 	st.name, st.method = string(h.Method), s.lookup(h.Method)
 	handler, impl, info := st.handler()

@@ -21,19 +21,33 @@ import (
 
 // coding is how the messages of a call are encoded.
 type coding struct {
-	codec        encoding.CodecV2
-	compressor   encoding.Compressor // of messages that are sent; nil: they are not compressed
-	decompressor encoding.Compressor // of those that come
-	answersBy    string              // the compressor's name, if it is not that of the requests
+	codec      encoding.CodecV2
+	compressor encoding.Compressor // of messages that are sent; nil: they are not compressed
+	*answering
 }
+
+// answering is what few codings have. It stands apart as senders do not look at it, and so that
+// other calls are small.
+type answering struct {
+	decompressor encoding.Compressor // of messages that come; nil: they are not compressed
+	answersBy    string              // the name of the server's compressor, if that is another one
+}
+
+// plainly is the answering of calls without compression, which all share. It does not change.
+var plainly = new(answering)
 
 // codingOf finds what the head of a call names.
 func (s *Server) codingOf(h *frame.Head) (c coding, err error) {
+	c.answering = plainly
 	if c.codec = s.opts.codec; c.codec == nil {
 		if c.codec = codecFor(string(h.Subtype)); c.codec == nil {
 			return c, status.Errorf(codes.Unimplemented,
 				"grpcerpc: no codec is registered for content subtype %q", h.Subtype)
 		}
+	}
+	own := s.opts.coders.compressor
+	if len(h.Compressor) > 0 || own != nil {
+		c.answering = new(answering)
 	}
 	if len(h.Compressor) > 0 {
 		if c.decompressor = s.opts.coders.decoder(string(h.Compressor)); c.decompressor == nil {
@@ -42,7 +56,7 @@ func (s *Server) codingOf(h *frame.Head) (c coding, err error) {
 		}
 		c.compressor = encoding.GetCompressor(string(h.Compressor))
 	}
-	if own := s.opts.coders.compressor; own != nil {
+	if own != nil {
 		if c.compressor = own; own.Name() != string(h.Compressor) {
 			c.answersBy = own.Name()
 		}
@@ -91,7 +105,7 @@ type unaryCall struct {
 	conn    *serverConn
 	method  *method // nil for the handler of unknown services
 	name    string
-	head    frame.Head // all but Method and MD, for metadata
+	head    *frame.Head // all but Method and MD, for metadata
 	message []byte
 	base    context.Context // of erpc
 	ctx     context.Context
@@ -130,20 +144,23 @@ func (s *Server) onUnary(ctx context.Context, r erpc.ReqHandle) {
 		r.Shorten(time.Duration(us) * time.Microsecond)
 	}
 	k := &unaryCall{server: s, conn: conn, message: message, base: ctx, incoming: head.MD,
-		head: frame.Head{Subtype: bytes.Clone(head.Subtype), Authority: bytes.Clone(head.Authority),
-			Compressor: bytes.Clone(head.Compressor)}, method: s.lookup(head.Method)}
+		coding: coding{answering: plainly}, head: &noHead, method: s.lookup(head.Method)}
 	if k.method != nil {
 		k.name = k.method.name
 	} else {
 		k.name = string(head.Method)
 	}
-	if frame.MDSize(head.MD) > s.opts.maxHeaders {
-		refuse(r, codes.ResourceExhausted, "grpcerpc: metadata beyond the limit", false)
+	if err := s.admit(&head); err != nil {
+		refuse(r, status.Code(err), status.Convert(err).Message(), false)
 		return
 	}
 	if k.coding, err = s.codingOf(&head); err != nil {
 		k.answer(r, nil, err)
 		return
+	}
+	if len(head.Subtype)+len(head.Authority)+len(head.Compressor) > 0 {
+		k.head = &frame.Head{Subtype: bytes.Clone(head.Subtype),
+			Authority: bytes.Clone(head.Authority), Compressor: bytes.Clone(head.Compressor)}
 	}
 	k.ctx = callContext{k}
 	if s.opts.tap != nil {
@@ -160,6 +177,20 @@ func (s *Server) onUnary(ctx context.Context, r erpc.ReqHandle) {
 	}
 	reply, err := k.run()
 	k.answer(r, reply, err)
+}
+
+// noHead is a Head without anything, which nobody changes.
+var noHead frame.Head
+
+// admit returns an error for a call whose header a server does not take.
+func (s *Server) admit(h *frame.Head) error {
+	switch {
+	case h.Size() > s.opts.maxHeaders:
+		return status.Error(codes.ResourceExhausted, "grpcerpc: metadata beyond the limit")
+	case len(h.Authority) > 0 && !frame.ValidValue(":authority", string(h.Authority)):
+		return status.Error(codes.Internal, "grpcerpc: malformed authority")
+	}
+	return nil
 }
 
 // refuse answers a call that does not run.

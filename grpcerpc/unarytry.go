@@ -100,7 +100,7 @@ func (t *unaryTry) ReadResponse(b []byte) error {
 		return nil
 	}
 	if a.Encoding != "" {
-		if t.err = c.answeredBy(a.Encoding); t.err != nil {
+		if t.err = c.answeredBy(a.Encoding, &t.cc.opts.coders); t.err != nil {
 			return nil
 		}
 	}

@@ -128,3 +128,19 @@ func answer(b []byte) error   { _, err := ParseAnswer(b); return err }
 func welcome(b []byte) error  { _, err := ParseWelcome(b); return err }
 func hello(b []byte) error    { _, err := ParseHello(b); return err }
 func unary(b []byte) error    { _, _, _, err := ParseUnary(b); return err }
+
+// TestAccepted: of a Hello's compressors count the first 16 that have names, without the rest.
+func TestAccepted(t *testing.T) {
+	long := strings.Repeat("n", 64)
+	many := strings.Repeat("n,", 16)
+	for accept, want := range map[string]string{
+		"": "", "gzip": "gzip", "gzip,x-y.Z_1": "gzip,x-y.Z_1", strings.Repeat(",", 16<<10): "",
+		",,a,,b,": "a,b", "a b,c\x00,\xff,d": "d", "a, b": "a", long: long, long + "n,b": "b",
+		many + "last": many[:31],
+	} {
+		h := Hello{Accept: accept}
+		if got := strings.Join(h.Accepted(), ","); got != want {
+			t.Errorf("%.40q: %q, want %q", accept, got, want)
+		}
+	}
+}

@@ -1,6 +1,9 @@
 package frame
 
-import "encoding/binary"
+import (
+	"encoding/binary"
+	"strings"
+)
 
 // Version is the version of the format. A server refuses a client of another one by name.
 const Version = 3
@@ -25,6 +28,39 @@ type Hello struct {
 	UserAgent string
 	Authority string
 	Accept    string // names of compressors with commas between them
+}
+
+// Limits of Accept.
+const (
+	maxAccepted     = 16 // names
+	maxAcceptedName = 64 // bytes of a name
+)
+
+// Accepted returns the names in Accept: the first 16 that may be a compressor's, tokens (RFC 9110,
+// 5.6.2) of 1 to 64 bytes. Others are left out: what a client has besides harms nobody.
+func (h *Hello) Accepted() (names []string) {
+	for name := range strings.SplitSeq(h.Accept, ",") {
+		if len(names) == maxAccepted {
+			break
+		}
+		if len(name) <= maxAcceptedName && isToken(name) {
+			names = append(names, name)
+		}
+	}
+	return names
+}
+
+// isToken reports whether s is a token (RFC 9110, 5.6.2).
+func isToken(s string) bool {
+	for _, c := range []byte(s) {
+		switch {
+		case 'a' <= c && c <= 'z', 'A' <= c && c <= 'Z', '0' <= c && c <= '9',
+			strings.IndexByte("!#$%&'*+-.^_`|~", c) >= 0:
+		default:
+			return false
+		}
+	}
+	return s != ""
 }
 
 // Append appends the Hello to b.
@@ -100,6 +136,15 @@ type Head struct {
 	Subtype    []byte // "" for the default, protobuf
 	Timeout    uint64 // in microseconds; 0: the call has no deadline
 	Authority  []byte // "" for that of Hello
+}
+
+// Size returns the size of metadata and authority as gRPC's limits count them, in bytes.
+func (h *Head) Size() int {
+	n := MDSize(h.MD)
+	if len(h.Authority) > 0 {
+		n += len(":authority") + len(h.Authority) + pairOverhead
+	}
+	return n
 }
 
 // Append appends the Head to b.
