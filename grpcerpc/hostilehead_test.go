@@ -30,10 +30,10 @@ func (h *hostile) unary(head frame.Head) codes.Code {
 // TestHostileAccept: of the compressors that a client says it has, a connection keeps few, which
 // calls look through, and names only.
 func TestHostileAccept(t *testing.T) {
-	var seen []string
+	seen := make(chan []string, 1)
 	h := newHostile(t, newRig(t, nil, grpcerpc.InTapHandle(func(
 		ctx context.Context, info *tap.Info) (context.Context, error) {
-		seen = info.Header["grpc-accept-encoding"]
+		seen <- info.Header["grpc-accept-encoding"]
 		return ctx, nil
 	})))
 	commas := strings.Repeat(",", 16<<10-10)
@@ -51,11 +51,11 @@ func TestHostileAccept(t *testing.T) {
 		is(t, "hello", err, codes.OK)
 		w, err := frame.ParseWelcome(b)
 		is(t, "welcome", err, codes.OK)
-		h.token, seen = w.Token, []string{"nothing"}
+		h.token = w.Token
 		_ = h.unary(frame.Head{Method: []byte("/helloworld.Greeter/SayHello"),
 			Compressor: []byte(v.compressor)}) // an empty message is no gzip
-		if !slices.Equal(seen, v.want) {
-			t.Errorf("%.20q with %q: %.60q", v.accept, v.compressor, seen)
+		if got := <-seen; !slices.Equal(got, v.want) {
+			t.Errorf("%.20q with %q: %.60q", v.accept, v.compressor, got)
 		}
 	}
 }

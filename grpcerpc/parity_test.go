@@ -130,18 +130,18 @@ func TestOlderCompressors(t *testing.T) {
 // TestLocalCredentials: sessions of this machine may have credentials of package local, and peers
 // know it.
 func TestLocalCredentials(t *testing.T) {
-	var info credentials.AuthInfo
+	infos := make(chan credentials.AuthInfo, 1)
 	r := newRig(t, []grpcerpc.DialOption{
 		grpcerpc.WithTransportCredentials(local.NewCredentials())},
 		grpcerpc.Creds(local.NewCredentials()), grpcerpc.UnaryInterceptor(func(ctx context.Context,
 			req any, _ *grpc.UnaryServerInfo, h grpc.UnaryHandler) (any, error) {
 			p, _ := peer.FromContext(ctx)
-			info = p.AuthInfo
+			infos <- p.AuthInfo
 			return h(ctx, req)
 		}))
 	_, err := r.client.SayHello(within(t), &pb.HelloRequest{})
 	is(t, "a call", err, codes.OK)
-	if info == nil || info.AuthType() != "local" {
+	if info := <-infos; info == nil || info.AuthType() != "local" {
 		t.Errorf("the client is %v", info)
 	}
 	cc := connect(t, "192.0.2.1:1", grpcerpc.WithTransportCredentials(local.NewCredentials()))
