@@ -293,3 +293,30 @@ func TestSuspectPath(t *testing.T) {
 		t.Error("a session with the smallest packets suspects")
 	}
 }
+
+// TestUnpause: a session that paused, since it suspects its path, sends what waited when the pause
+// ends, though it suspects the path still.
+func TestUnpause(t *testing.T) {
+	p := rigParams
+	p.PerPacket = 8000
+	r := newRig(t, p, Timing{}, 0, msgbuf.Config{})
+	r.open(0)
+	first := r.op(1, 20_000, 10)
+	r.start(first)
+	r.cl.SuspectPath(r.now)
+	r.cl.Pause()
+	r.c2s = nil
+	second := r.op(2, 100, 10)
+	if err := r.cl.Start(second, 0, r.now, r.cout); err != nil {
+		t.Fatal(err)
+	}
+	r.cl.Unpause(r.now, r.cout)
+	r.cl.Unpause(r.now, r.cout) // the second one changes nothing
+	r.takeClient()
+	if _, suspects := r.cl.Suspects(); !suspects || len(r.c2s) != 1 {
+		t.Errorf("suspects: %v, %d packets", suspects, len(r.c2s))
+	}
+	r.closeClient(ErrClosed)
+	giveBack(first)
+	giveBack(second)
+}

@@ -68,8 +68,9 @@ func (c *Client) Recovered() bool {
 	return s.gaveUp == nil || s.gaveUp.num != d.num // else it has ended without an answer
 }
 
-// Pause makes a session that suspects its path send nothing more until Trust, if it has messages of
-// several packets under way: they could fill a queue, which then loses large packets first.
+// Pause makes a session that suspects its path send nothing more until Trust or Unpause, if it has
+// messages of several packets under way: they could fill a queue, which then loses large packets
+// first.
 func (c *Client) Pause() {
 	if !c.doubt.on || c.doubt.paused {
 		return
@@ -80,6 +81,18 @@ func (c *Client) Pause() {
 			c.credits -= withheld
 			return
 		}
+	}
+}
+
+// Unpause ends a pause, though the session suspects its path still.
+func (c *Client) Unpause(now monotime.Time, out *Out) {
+	if !c.doubt.paused {
+		return
+	}
+	c.doubt.paused = false
+	c.credits += withheld
+	if c.stalled > 0 {
+		c.pump(now, out)
 	}
 }
 

@@ -168,7 +168,8 @@ func (e *Engine) probePath(s *Conn) {
 		return // the peer is silent, as far as is known: scanLoss asks it
 	}
 	if !w.asks() {
-		if e.in.Now < w.rests {
+		if e.in.Now < w.rests { // also if it paused for a probe of another one, which has ended
+			s.Client.Unpause(e.in.Now, e.Out)
 			return
 		}
 		w.by, w.probe, w.began = s, session.NewPathProbe(s.Client), e.in.Now
