@@ -37,11 +37,12 @@
 // A guest is the address of a change in the log that is not applied: a leader put it there, and the
 // new member may need this replica's vote to say that it is committed. Or it is in a list of
 // members as of a later index than what this replica has applied, by the word of one that it asked
-// itself when a stranger spoke: a member, or what answers at an address of Config.Resolve. What
-// strangers say of themselves counts nothing. So a replica that was away while all members that it
-// knew were replaced is alone until the operator names one of today's. By role it needs no such
-// word: who has the members' key or certificate speaks from anywhere. When that index is applied
-// guests are none any more, and the log decides.
+// itself when a stranger spoke: a member whose last header had the log that the disk knows of it,
+// or what answers at an address of Config.Resolve. What strangers say of themselves counts nothing.
+// So a replica that was away while all members that it knew were replaced is alone until the
+// operator names one of today's. By role it needs no such word: who has the members' key or
+// certificate speaks from anywhere. When that index is applied guests are none any more, and the
+// log decides.
 //
 // A replica without any members, one that waits to be added, takes guests from everywhere.
 //

@@ -67,8 +67,9 @@ func (g *guests) query(n *Node, ids []uint64, i int) bool {
 		if ids[i] == n.cfg.ID {
 			return false
 		}
-		s := n.peer(ids[i]).session()
-		return s != nil && g.send(n, s, false)
+		p := n.peer(ids[i])
+		s := p.session()
+		return s != nil && p.proved && g.send(n, s, false)
 	}
 	root := g.roots[i-len(ids)]
 	if n.rep.IsAddress(root) {

@@ -30,6 +30,7 @@ type peer struct {
 	says    *Hello           // its last one; nil: none
 	other   error            // why it does not suit
 	log     uint64           // its log's identity, 0 before it is known
+	proved  bool             // its last header had that
 	open    []erpc.ReqHandle // its requests that are not answered yet
 	old     int              // of them, how many were open at the last tick
 	buf     []byte           // messages to it
@@ -64,7 +65,7 @@ var verdicts = [...]error{nil, ErrCluster, ErrReplica, ErrForeignLog, ErrBadMess
 
 var errNotYet = errors.New("node: the sender is not known on the disk yet")
 
-var errLapsed = errors.New("node: this transfer of a snapshot is over: none came for too long, " +
+var errLapsed = errors.New("node: this transfer of a snapshot is over: no piece came for too long, " +
 	"or another one has begun; the leader sends a new one")
 
 func (n *Node) appendHeader(b []byte, verdict, to uint64) []byte {
@@ -103,7 +104,7 @@ func (n *Node) check(s *erpc.Session, b []byte) (p *peer, body []byte, verdict u
 	if p.log == 0 {
 		p.log = log
 	}
-	if p.log != log {
+	if p.proved = p.log == log; !p.proved {
 		return nil, nil, foreignLog
 	}
 	return p, b[headerSize:], taken

@@ -165,3 +165,34 @@ func TestComingMemberElected(t *testing.T) {
 		c.await(5*time.Second, "nobody leads", func() bool { return c.leader() != nil })
 	}
 }
+
+// TestOtherClusterAtOldAddress: members of a cluster are gone, and at the address of one of them
+// runs a replica of another cluster, with the same id and a log of its own that has more. A member
+// with an old folder takes no word of it, and keeps what it has.
+func TestOtherClusterAtOldAddress(t *testing.T) {
+	sh := small
+	c, u := calm(t, sh)
+	if r := c.put(u, "before"); r.Err != nil {
+		t.Fatal(r.Err)
+	}
+	away, other := c.servers[0], c.servers[1]
+	others := []*server{other, c.machine(), c.machine()}
+	boot := replica.Boot(map[uint64]string{away.id: away.addr, others[1].id: others[1].addr,
+		others[2].id: others[2].addr}) // it was removed there
+	boot.Snapshot.Metadata.Index = new(uint64(1_000_000))
+	boot.Snapshot.Metadata.Term = new(uint64(1_000))
+	for _, s := range c.servers {
+		s.crash()
+		s.gone, s.ends = true, func(error) {}
+	}
+	for _, s := range others {
+		s.disk, s.log, s.boot = nil, s.log+1, boot
+		s.start()
+	}
+	c.run(time.Second)
+	away.start()
+	c.run(5 * time.Second)
+	if st := away.n.Replica().Status(); st.Applied >= 1_000_000 || st.Leader != 0 {
+		t.Errorf("%+v", st)
+	}
+}
