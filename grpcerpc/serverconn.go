@@ -75,8 +75,9 @@ type serverConn struct {
 	wait    erpc.ReqHandle // Leave, if it waits
 	waits   bool
 	streams map[uint64]*serverStream
-	running int          // handlers of streams, also of those that the client has left
-	line    fifo[func()] // handlers that wait for others to return
+	running int           // handlers of streams, also of those that the client has left
+	line    fifo[waiting] // handlers that wait for others to return
+	left    int           // of them, those of streams that the client has left
 	pipe    serverPipe
 }
 
@@ -277,7 +278,7 @@ func (c *serverConn) stream(sec *frame.Section) (*serverStream, error) {
 		return nil, nil
 	case sec.Open == nil:
 		return nil, errFrames
-	case max(len(c.streams), c.line.len()) >= 2*c.server.opts.maxStreams:
+	case max(len(c.streams), c.line.len()-c.left) >= c.server.opts.mostBegun():
 		return nil, status.Error(codes.ResourceExhausted,
 			"grpcerpc: too many streams of the connection")
 	}
@@ -286,11 +287,18 @@ func (c *serverConn) stream(sec *frame.Section) (*serverStream, error) {
 	return st, nil
 }
 
+// waiting is a stream whose handler waits for its turn.
+type waiting struct {
+	st      *serverStream
+	handler func()
+}
+
 // run runs a stream's handler in a goroutine, once there are few enough of them.
-func (c *serverConn) run(handler func()) {
+func (c *serverConn) run(st *serverStream, handler func()) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.line.push(handler)
+	st.waits = true
+	c.line.push(waiting{st, handler})
 	c.runNext()
 }
 
@@ -304,16 +312,43 @@ func (c *serverConn) returned() {
 
 func (c *serverConn) runNext() {
 	for c.line.len() > 0 && c.running < c.server.opts.maxStreams {
-		c.running++
-		go c.line.pop()()
+		c.start(c.line.pop())
 	}
 }
 
+func (c *serverConn) start(w waiting) {
+	if c.streams[w.st.id] != w.st {
+		c.left--
+	}
+	w.st.waits = false
+	c.running++
+	go w.handler()
+}
+
 // forget takes a stream that has ended out of the connection.
-func (c *serverConn) forget(id uint64) {
+func (c *serverConn) forget(st *serverStream) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	delete(c.streams, id)
+	if c.streams[st.id] != st {
+		return
+	}
+	delete(c.streams, st.id)
+	if st.waits {
+		if c.left++; 2*c.left > c.line.len() {
+			c.clearLine()
+		}
+	}
+}
+
+// clearLine starts the handlers of streams that the client has left: they return at once.
+func (c *serverConn) clearLine() {
+	for range c.line.len() {
+		if w := c.line.pop(); c.streams[w.st.id] == w.st {
+			c.line.push(w)
+		} else {
+			c.start(w)
+		}
+	}
 }
 
 // incoming completes metadata that came with a call. The values are shared: package metadata copies

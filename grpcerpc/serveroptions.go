@@ -72,7 +72,8 @@ func MaxSendMsgSize(n int) ServerOption { return func(o *serverOptions) { o.maxS
 // ones wait until others have ended. As many handlers of its streams run at a time; those of
 // streams that their client has left count until they return, and others wait for that. Zero means
 // nothing. Without it calls do not wait, and a connection has at most 16,384 handlers of streams. A
-// client that has more than twice as many streams begun gets ResourceExhausted.
+// client that has more than twice as many streams begun, and more than 64 beyond n, gets
+// ResourceExhausted.
 func MaxConcurrentStreams(n uint32) ServerOption {
 	return func(o *serverOptions) {
 		if n > 0 {
@@ -80,6 +81,13 @@ func MaxConcurrentStreams(n uint32) ServerOption {
 		}
 	}
 }
+
+// laterLeaves is how many streams a client may begin at least before the server hears that it has
+// left others: it says both from goroutines of their own.
+const laterLeaves = 64
+
+// mostBegun returns how many streams a connection may have begun.
+func (o *serverOptions) mostBegun() int { return o.maxStreams + max(o.maxStreams, laterLeaves) }
 
 // MaxHeaderListSize bounds the metadata of a call, as gRPC counts it, in bytes. Default 16 MiB.
 // Clients learn of it, and end calls beyond it with Internal. More than 524,288 pairs are malformed

@@ -33,6 +33,7 @@ type serverStream struct {
 	watch watch
 
 	received bool // a message; of the goroutine that receives
+	waits    bool // its handler does, in conn.line; under conn.mu
 
 	mu         sync.Mutex
 	changed    sync.Cond
@@ -131,7 +132,7 @@ func (st *serverStream) begin(h *frame.Head) error {
 	}
 	st.stop = context.AfterFunc(st.base, func() { st.expire(st.base) })
 	md, compressor := st.conn.incoming(h.MD, h), string(h.Compressor)
-	st.conn.run(func() {
+	st.conn.run(st, func() {
 		err := st.base.Err() // it may have waited
 		if err == nil {
 			err = st.prepare(md, compressor, info)
@@ -238,7 +239,7 @@ func (st *serverStream) conclude() {
 		st.conn.server.end()
 	}
 	st.over = true
-	st.conn.forget(st.id)
+	st.conn.forget(st)
 }
 
 // finish sends the end of the stream. Goroutines that the handler leaves behind learn of it as from
@@ -285,10 +286,10 @@ func (st *serverStream) abort() {
 	st.wake(context.Canceled)
 	st.out.drop()
 	st.ended = true
-	st.conclude()
 	if st.cancel != nil {
 		st.cancel() // expire runs in another goroutine
 	}
+	st.conclude()
 }
 
 // expire wakes the application when its context has ended.
