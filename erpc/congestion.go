@@ -34,6 +34,17 @@ const (
 	CCCubic
 )
 
+var ccNames = [...]string{CCTimely: "timely", CCDCQCN: "dcqcn", CCNone: "none", CCCustom: "custom",
+	CCSwift: "swift", CCCubic: "cubic"}
+
+// String returns the name that commands know it by, such as "timely".
+func (a CCAlgorithm) String() string {
+	if int(a) < len(ccNames) {
+		return ccNames[a]
+	}
+	return fmt.Sprintf("CCAlgorithm(%d)", uint8(a))
+}
+
 // Congestion configures the congestion control of client sessions. The zero value is
 // Timely with its defaults. Server sessions need none: they only answer (eRPC,
 // section 5.2.1).

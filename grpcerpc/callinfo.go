@@ -40,7 +40,7 @@ type callInfo struct {
 	*rare
 }
 
-// rare is what few calls have. It stands apart so that the others are small.
+// rare holds what few calls have, apart from the rest, so that other calls are small.
 type rare struct {
 	authority string // CallAuthority's
 	called    string // the authority of this try, if it is not the connection's

@@ -1,6 +1,6 @@
 package grpcerpc
 
-//lint:file-ignore SA1019 the older compressors of grpc are what this is for
+//lint:file-ignore SA1019 this file serves the older compressors of grpc
 
 import (
 	"bytes"

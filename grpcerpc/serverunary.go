@@ -26,8 +26,8 @@ type coding struct {
 	*answering
 }
 
-// answering is what few codings have. It stands apart as senders do not look at it, and so that
-// other calls are small.
+// answering holds what few codings have, apart from the rest: senders do not read it, and other
+// calls are small.
 type answering struct {
 	decompressor encoding.Compressor // of messages that come; nil: they are not compressed
 	answersBy    string              // the name of the server's compressor, if that is another one

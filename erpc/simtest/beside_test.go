@@ -114,7 +114,7 @@ func (b beside) time() time.Duration {
 
 // name is that of the row's test: control, Mbit/s, round trip, queue, clients, flows.
 func (b beside) name() string {
-	return fmt.Sprintf("%v/%d/%v/%v/%d/%d", slowNames[b.alg], b.bits/1e6, b.rtt, b.queue, b.ours,
+	return fmt.Sprintf("%v/%d/%v/%v/%d/%d", b.alg, b.bits/1e6, b.rtt, b.queue, b.ours,
 		b.tcp)
 }
 

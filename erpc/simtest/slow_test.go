@@ -96,9 +96,6 @@ func (l slowLink) run(t *testing.T) (got slowShare) {
 	return got
 }
 
-var slowNames = map[erpc.CCAlgorithm]string{erpc.CCTimely: "timely", erpc.CCSwift: "swift",
-	erpc.CCCubic: "cubic", erpc.CCNone: "none"}
-
 // TestSlowLinks is the table of slow links: goodput is at least 0.85 of the link, with Swift, which
 // is no default, 0.8. Clients share it equally, no call fails, and few packets are lost. The flag
 // -slow.all shows all rows, also those that miss it: swift with few clients on short paths of 100
@@ -120,7 +117,7 @@ func TestSlowLinks(t *testing.T) {
 				for _, n := range counts {
 					l := slowLink{bits, delay, 250_000, n, 40_000, 8, 2, alg}
 					got := l.run(t)
-					t.Logf("%-6s %5.0f %5v %3d  %v", slowNames[alg], float64(bits)/1e6, delay, n, got)
+					t.Logf("%-6v %5.0f %5v %3d  %v", alg, float64(bits)/1e6, delay, n, got)
 					least := 0.85
 					if alg == erpc.CCSwift {
 						least = 0.8

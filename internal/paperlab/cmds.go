@@ -124,8 +124,11 @@ func algorithm(name string, may ...string) (erpc.CCAlgorithm, error) {
 	if !slices.Contains(may, name) {
 		return 0, cli.Usagef("--algorithm %q: want one of %s", name, strings.Join(may, ", "))
 	}
-	return map[string]erpc.CCAlgorithm{"timely": erpc.CCTimely, "dcqcn": erpc.CCDCQCN,
-		"swift": erpc.CCSwift, "cubic": erpc.CCCubic, "none": erpc.CCNone}[name], nil
+	a := erpc.CCTimely
+	for a.String() != name {
+		a++
+	}
+	return a, nil
 }
 
 func largeSize(size int) error { return cli.Between("--size", size, 1024, 8<<20) }

@@ -190,7 +190,7 @@ func incastChart(r *simlab.IncastResult) chart.Chart {
 			x := float64(row.Degree)
 			p50.Add(x, row.P50)
 			p99.Add(x, row.P99)
-			if q := row.Paper; q != nil && (!on || r.Algorithm == algorithmName(erpc.CCTimely)) {
+			if q := row.Paper; q != nil && (!on || r.Algorithm == erpc.CCTimely.String()) {
 				paper50.Add(x, q.P50)
 				paper99.Add(x, q.P99)
 			}
@@ -198,9 +198,4 @@ func incastChart(r *simlab.IncastResult) chart.Chart {
 		c.Series = append(c.Series, p50, paper50, p99, paper99)
 	}
 	return c
-}
-
-func algorithmName(a erpc.CCAlgorithm) string {
-	return map[erpc.CCAlgorithm]string{erpc.CCTimely: "timely", erpc.CCDCQCN: "dcqcn",
-		erpc.CCSwift: "swift", erpc.CCCubic: "cubic", erpc.CCNone: "none"}[a]
 }

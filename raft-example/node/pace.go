@@ -88,16 +88,16 @@ func (n *Node) checkStall(now monotime.Time) {
 	n.polled = now
 }
 
-// hang is what checkHang knows of writes that take longer than an election timeout.
+// hang is the state of checkHang.
 type hang struct {
 	on      bool          // one does, and that was told
 	longest time.Duration // what the write had taken at the last check
 	told    monotime.Time
 }
 
-// checkHang tells of a write that takes longer than an election timeout, and of its end: the
-// replica leads no longer then, if the others' disks are faster. It does so once in warnEvery: with
-// a short tick many writes may be so long.
+// checkHang logs a write that takes longer than an election timeout, and its end. The replica leads
+// no longer then, if the others' disks are faster. It logs one in warnEvery: with a short tick many
+// writes may take so long.
 func (n *Node) checkHang(now monotime.Time) {
 	h, took := &n.hang, n.rep.WriteFor()
 	over := took <= n.rep.ElectionTimeout()

@@ -65,8 +65,8 @@ var verdicts = [...]error{nil, ErrCluster, ErrReplica, ErrForeignLog, ErrBadMess
 
 var errNotYet = errors.New("node: the sender is not known on the disk yet")
 
-var errLapsed = errors.New("node: this transfer of a snapshot is over: no piece came for too long, " +
-	"or another one has begun; the leader sends a new one")
+var errLapsed = errors.New("node: this transfer of a snapshot is over: no piece came for too " +
+	"long, or another one has begun; the leader sends a new one")
 
 func (n *Node) appendHeader(b []byte, verdict, to uint64) []byte {
 	b = binary.LittleEndian.AppendUint64(b, verdict)

@@ -10,7 +10,7 @@ import (
 // restAfter is for how long a replica has nothing to do until it rests.
 const restAfter = time.Second
 
-// processors is how many the process has.
+// processors is how many the process has. It no longer follows the CPU limit of its control group.
 var processors = runtime.GOMAXPROCS(0)
 
 // rest leaves the process one processor while its replica has nothing to do. A thread of Go's

@@ -144,8 +144,16 @@ func (f *NetFlags) Check() error {
 var waits = map[string]erpc.Wait{"": erpc.WaitAdaptive, "adaptive": erpc.WaitAdaptive,
 	"spin": erpc.WaitSpin, "sleep": erpc.WaitSleep}
 
-var algorithms = map[string]erpc.CCAlgorithm{"timely": erpc.CCTimely, "dcqcn": erpc.CCDCQCN,
-	"swift": erpc.CCSwift, "cubic": erpc.CCCubic, "none": erpc.CCNone}
+// algorithms are those that flags name.
+var algorithms = map[string]erpc.CCAlgorithm{}
+
+func init() {
+	for a := erpc.CCTimely; a <= erpc.CCCubic; a++ {
+		if a != erpc.CCCustom {
+			algorithms[a.String()] = a
+		}
+	}
+}
 
 // ecn reports whether the transport is to show ECN marks.
 func (f *NetFlags) ecn() bool { return f.CC == "dcqcn" }

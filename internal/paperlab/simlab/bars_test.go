@@ -31,9 +31,9 @@ func TestIncastBars(t *testing.T) {
 			}
 			for _, p := range res.Pairs {
 				t.Logf("%v, reverse %v: %d flows: RTT median %.1fx lower, 99 %% %.1fx, bandwidth %.3f",
-					algorithmName(algorithm), reverse, p.Degree, p.P50, p.P99, p.Share)
+					algorithm.String(), reverse, p.Degree, p.P50, p.P99, p.Share)
 				if p.P50 < 5 && p.Degree <= 50 || p.P99 < 3 || p.Share < 0.9 {
-					t.Errorf("%v, reverse %v: %+v", algorithmName(algorithm), reverse, p)
+					t.Errorf("%v, reverse %v: %+v", algorithm.String(), reverse, p)
 				}
 			}
 			for _, r := range res.Rows {
@@ -171,7 +171,7 @@ func TestLossBars(t *testing.T) {
 		}
 		for i, least := range []float64{1, 0.8, 0.5} {
 			r := res.Rows[i]
-			t.Logf("%v, loss %v: %.1f Gbit/s, %.2f of loss-free", algorithmName(algorithm), r.Rate, r.Gbps,
+			t.Logf("%v, loss %v: %.1f Gbit/s, %.2f of loss-free", algorithm.String(), r.Rate, r.Gbps,
 				r.Share)
 			if r.Share < least || i > 0 && r.Lost == 0 {
 				t.Errorf("%+v", r)

@@ -50,7 +50,7 @@ type FairnessResult struct {
 func Fairness(ctx context.Context, c IncastConfig, algorithm erpc.CCAlgorithm,
 	progress Progress) (FairnessResult, error) {
 	c.Background = false
-	r := FairnessResult{CC: algorithmName(algorithm), Flows: fairFlows, Window: fairWindow.Seconds(),
+	r := FairnessResult{CC: algorithm.String(), Flows: fairFlows, Window: fairWindow.Seconds(),
 		Late: lateAfter.Seconds(), LateWindow: lateWindow.Seconds(), Watched: lateWatched.Seconds()}
 	err := c.together(ctx, &r, algorithm, progress)
 	if err == nil {

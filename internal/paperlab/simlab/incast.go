@@ -107,7 +107,7 @@ type IncastResult struct {
 
 // Incast runs every degree with every setting of congestion control.
 func Incast(ctx context.Context, c IncastConfig, progress Progress) (IncastResult, error) {
-	res := IncastResult{Sim: "incast", Algorithm: algorithmName(c.Algorithm), Seed: c.Seed,
+	res := IncastResult{Sim: "incast", Algorithm: c.Algorithm.String(), Seed: c.Seed,
 		Size: c.Size, Credits: c.Credits,
 		Reverse: c.Reverse, Warmup: c.Warmup.Seconds(), Duration: c.Duration.Seconds()}
 	for _, degree := range c.Degrees {
@@ -159,11 +159,6 @@ func ratio(a, b float64) float64 {
 	return a / b
 }
 
-var algorithmNames = map[erpc.CCAlgorithm]string{erpc.CCTimely: "timely", erpc.CCDCQCN: "dcqcn",
-	erpc.CCSwift: "swift", erpc.CCCubic: "cubic", erpc.CCNone: "none"}
-
-func algorithmName(a erpc.CCAlgorithm) string { return algorithmNames[a] }
-
 // incast is one incast under way.
 type incast struct {
 	*lab
@@ -183,7 +178,7 @@ func (c *IncastConfig) one(ctx context.Context, degree int, on bool,
 	if on {
 		algorithm = c.Algorithm
 	}
-	row := IncastRow{Degree: degree, CC: algorithmName(algorithm)}
+	row := IncastRow{Degree: degree, CC: algorithm.String()}
 	if !c.Reverse && !c.Background {
 		row.Paper = paperIncast(degree, on)
 	}
@@ -208,7 +203,7 @@ func (c *IncastConfig) build(ctx context.Context, degree int, algorithm erpc.CCA
 		return nil, err
 	}
 	x := &incast{lab: l, cfg: c}
-	l.what = fmt.Sprintf("incast of %d, cc %s", degree, algorithmName(algorithm))
+	l.what = fmt.Sprintf("incast of %d, cc %s", degree, algorithm.String())
 	if err = x.populate(degree); err != nil {
 		return x, err
 	}

@@ -75,7 +75,7 @@ type LossResult struct {
 
 // Loss measures the bandwidth without loss and at every rate.
 func Loss(ctx context.Context, c LossConfig, progress Progress) (LossResult, error) {
-	res := LossResult{Sim: "loss", Seed: c.Seed, Seeds: c.Seeds, Algorithm: algorithmName(c.Algorithm),
+	res := LossResult{Sim: "loss", Seed: c.Seed, Seeds: c.Seeds, Algorithm: c.Algorithm.String(),
 		Size:    c.Size,
 		Credits: c.Credits, Warmup: c.Warmup.Seconds(), Duration: c.Duration.Seconds()}
 	rates := slices.DeleteFunc(slices.Clone(c.Rates), func(r float64) bool { return r == 0 })

@@ -68,7 +68,7 @@ type ScaleResult struct {
 // Scale runs the cluster with every number of threads.
 func Scale(ctx context.Context, c ScaleConfig, progress Progress) (ScaleResult, error) {
 	res := ScaleResult{Sim: "scale", Seed: c.Seed, Nodes: c.Nodes,
-		Algorithm: algorithmName(c.Algorithm), Size: c.Size, Batch: c.Batch,
+		Algorithm: c.Algorithm.String(), Size: c.Size, Batch: c.Batch,
 		Window: c.Window, Warmup: c.Warmup.Seconds(), Duration: c.Duration.Seconds()}
 	for _, threads := range c.Threads {
 		row, err := c.one(ctx, threads, progress)

@@ -113,8 +113,8 @@ func TestIncastRows(t *testing.T) {
 		c := small()
 		c.Degrees, c.CC, c.Algorithm = []int{2, 20}, []bool{true, false}, a
 		res := incastOf(t, c)
-		if len(res.Pairs) != 2 || res.Rows[0].CC != algorithmName(a) || res.Rows[1].CC != "none" ||
-			res.Algorithm != algorithmName(a) {
+		if len(res.Pairs) != 2 || res.Rows[0].CC != a.String() || res.Rows[1].CC != "none" ||
+			res.Algorithm != a.String() {
 			t.Fatalf("%+v", res)
 		}
 		on, off, p := res.Rows[2], res.Rows[3], res.Pairs[1]

@@ -208,7 +208,7 @@ func (w *workload) wire() (n uint64) {
 // one runs one algorithm.
 func (c *WorkloadConfig) one(ctx context.Context, a erpc.CCAlgorithm, idle []idleEcho,
 	progress Progress) (WorkloadRow, error) {
-	row := WorkloadRow{CC: algorithmName(a)}
+	row := WorkloadRow{CC: a.String()}
 	w, err := c.build(ctx, a, c.Nodes, progress)
 	if w != nil {
 		defer w.close()
