@@ -181,39 +181,37 @@ func (t *trial) iperf(d time.Duration, flags ...string) float64 {
 	return r.End.Received.Rate / 1e6
 }
 
+// crowd is clients that load the server at once for d, in phase "run", and what they report.
+func (t *trial) crowd(clients int, d time.Duration, flags ...string) []*loadReport {
+	list := make([]*running, clients)
+	for i := range list {
+		list[i] = t.launch(nil, t.client, at4, flags...)
+	}
+	for _, l := range list {
+		l.ready()
+	}
+	for _, l := range list {
+		l.mark("run")
+	}
+	t.pass(d)
+	reps := make([]*loadReport, clients)
+	var stops []func()
+	for i, l := range list {
+		stops = append(stops, func() { reps[i] = l.stop() })
+	}
+	parallel(stops...)
+	return reps
+}
+
 // shaped is a link of a rate, beside TCP in the same run.
 func shaped(mbit float64, queue int, ratio float64, clients int, flags ...string) func(t *trial) {
 	return func(t *trial) {
 		t.must(t.shape(mbit, queue))
 		t.serve(t.server, at4)
 		tcp := t.iperf(3 * time.Second)
-		flags := append([]string{"--deadline", "30s"}, flags...)
-		list := make([]*running, clients)
-		for i := range list {
-			list[i] = t.launch(nil, t.client, at4, flags...)
-		}
-		for _, l := range list {
-			l.ready()
-		}
-		for _, l := range list {
-			l.mark("run")
-		}
-		t.pass(3 * time.Second)
-		reps := make([]*loadReport, clients)
-		var stops []func()
-		for i, l := range list {
-			stops = append(stops, func() { reps[i] = l.stop() })
-		}
-		parallel(stops...)
-		ours, all := 0.0, &loadReport{}
-		for _, rep := range reps {
-			ours += rep.phase("run").mbit()
-			all.Phases = append(all.Phases, rep.Phases...)
-			all.Unended += rep.Unended
-			if rep.DialError != "" {
-				all.DialError = rep.DialError
-			}
-		}
+		reps := t.crowd(clients, 3*time.Second, append([]string{"--deadline", "30s"}, flags...)...)
+		all := together(reps)
+		ours := all.mbit("run")
 		t.answered(all)
 		least := fullSize
 		for _, p := range all.Phases {

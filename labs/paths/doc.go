@@ -44,6 +44,7 @@
 //	trial.go       a run of a case: its processes, their marks, the comparison of ids
 //	report.go      bars, medians, the table
 //	cases_path.go  MTU, queues, loss, rates beside TCP, kinds of links
+//	cases_share.go links that one process fills, or forty
 //	cases_away.go  NAT, firewalls, names, addresses, processes that stop or die
 //	cases_host.go  containers, limits, memory; what is void or held elsewhere
 //

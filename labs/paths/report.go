@@ -131,6 +131,29 @@ func dialFailed(rep *loadReport) int {
 	return 0
 }
 
+// together is one report of all loads.
+func together(reps []*loadReport) *loadReport {
+	all := &loadReport{}
+	for _, rep := range reps {
+		all.Phases = append(all.Phases, rep.Phases...)
+		all.Unended += rep.Unended
+		if rep.DialError != "" {
+			all.DialError = rep.DialError
+		}
+	}
+	return all
+}
+
+// mbit is the goodput of all phases of a name, in one direction.
+func (r *loadReport) mbit(name string) (sum float64) {
+	for i := range r.Phases {
+		if p := &r.Phases[i]; p.Name == name {
+			sum += p.mbit()
+		}
+	}
+	return sum
+}
+
 // phase returns what happened after a mark.
 func (r *loadReport) phase(name string) *phase {
 	for i := range r.Phases {
