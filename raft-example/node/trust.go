@@ -32,8 +32,8 @@ func (n *Node) Trust() string {
 	return t.String() + "; this replica knows no member yet, and hears anybody until it is added"
 }
 
-// admit returns the peer of this id if a session is one in which it may speak, else nil. A member is
-// asked about once, until members change.
+// admit returns the peer of this id if a session is one in which it may speak, else nil. A member
+// is asked about once, until members change.
 func (n *Node) admit(id uint64, s *erpc.Session) *peer {
 	_, member := n.rep.Member(id)
 	switch t := &n.cfg.Trust; {

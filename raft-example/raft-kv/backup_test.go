@@ -3,7 +3,10 @@ package main
 import (
 	"bytes"
 	"context"
+	"encoding/binary"
+	"errors"
 	"fmt"
+	"io/fs"
 	"math/rand/v2"
 	"os"
 	"path/filepath"
@@ -135,5 +138,62 @@ func TestBackupsAtOnce(t *testing.T) {
 	wg.Wait()
 	if whole == 0 {
 		t.Error("none of the backups came to its end")
+	}
+}
+
+// TestBackupRest: what a backup that was killed has left is begun anew, and what is another's
+// stays: a part that is being written, a file that is none, a link, a file that got the name
+// meanwhile.
+func TestBackupRest(t *testing.T) {
+	o := operate(t, 1, "")
+	dir := t.TempDir()
+	file := filepath.Join(dir, "store.bak")
+	rest := binary.LittleEndian.AppendUint64(nil, backupMagic)
+	for _, left := range [][]byte{nil, append(rest, make([]byte, 1<<20)...)} {
+		if err := os.WriteFile(file+".part", left, 0o600); err != nil {
+			t.Fatal(err)
+		}
+		o.want("backup "+file, cli.Done, "has the state up to entry")
+		b, err := os.ReadFile(file)
+		if err == nil {
+			_, err = parseBackup(bytes.NewReader(b), int64(len(b)))
+		}
+		if err = errors.Join(err, os.Remove(file)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	other := filepath.Join(dir, "other")
+	if err := os.WriteFile(other, []byte("of another"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for _, put := range []func(string) error{
+		func(name string) error { return os.Symlink(other, name) },
+		func(name string) error { return os.Link(other, name) },
+		func(name string) error { return os.Mkdir(name, 0o700) },
+	} {
+		if err := put(file + ".part"); err != nil {
+			t.Fatal(err)
+		}
+		o.want("backup "+file, cli.Failed, "no part of a backup: remove it")
+		if err := os.Remove(file + ".part"); err != nil {
+			t.Fatal(err)
+		}
+	}
+	p, err := newPart(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	o.want("backup "+file, cli.Failed, "another process holds "+file+".part")
+	if err := os.Symlink(other, file); err != nil {
+		t.Fatal(err)
+	}
+	if err := p.end(nil); !errors.Is(err, fs.ErrExist) {
+		t.Errorf("a file that got the name meanwhile: %v", err)
+	}
+	if b, err := os.ReadFile(other); err != nil || string(b) != "of another" {
+		t.Errorf("%q, %v", b, err)
+	}
+	if left, err := os.ReadDir(dir); err != nil || len(left) != 2 {
+		t.Error(left, err)
 	}
 }
