@@ -12,6 +12,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -34,6 +35,7 @@ type chaos struct {
 	net     chaosNet
 	cf      clientFlags
 	traffic *traffic
+	flags   atomic.Pointer[clientFlags] // cf, for others
 	dir     string
 	members map[int]*chaosMember
 	last    int            // number given to a member
@@ -50,7 +52,7 @@ type chaosMember struct {
 }
 
 // TestChaos: a cluster of processes under load, behind a network with loss, delay and one-way cuts,
-// with kill -9, power failures, SIGSTOP and replaced members. The history is linearizable, nothing
+// with kill -9, power failures, SIGSTOP, replaced members and a hostile client. The history is linearizable, nothing
 // acknowledged is lost, and in the end the cluster works. As root each process is in a network
 // namespace of its own, else a proxy is between them.
 func TestChaos(t *testing.T) {
@@ -97,12 +99,19 @@ func runChaos(t *testing.T, w *weather, net chaosNet, seed uint64) {
 		}
 	}()
 	c.begin()
+	var h *hostile
+	if _, is := net.(*proxy); !is {
+		h = c.beHostile(seed)
+	}
 	for end := time.Now().Add(took); time.Now().Before(end); {
 		c.trouble()
 		c.traffic.epoch.Add(1)
 	}
 	c.calm()
 	c.check(c.traffic.more(ctx, 50))
+	if h != nil {
+		h.end(c)
+	}
 	c.check(c.net.inside(func() error { return c.traffic.end(ctx, c.cf) }))
 	ops, unknown := c.traffic.hist.Len()
 	lost, sent := w.counts()
@@ -166,6 +175,7 @@ func (c *chaos) serversOf() {
 		addrs = append(addrs, c.members[id].addr)
 	}
 	c.cf.Servers = strings.Join(addrs, ",")
+	c.flags.Store(new(c.cf))
 }
 
 // member plans one more replica.
