@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"hash"
 	"io"
+	"io/fs"
 	"os"
 	"strings"
 	"time"
@@ -83,17 +84,23 @@ func (c *backupCmd) Run(e *cli.Env) error {
 func (c *backupCmd) fromAny(ctx, outer context.Context, b *client.Blocking, f *part) (
 	last node.BackupPiece, err error,
 ) {
-	for _, addr := range strings.Split(c.Servers, ",") {
+	for i, addr := range strings.Split(c.Servers, ",") {
+		before := err
 		if last, err = c.from(ctx, b, addr, f); err == nil {
 			return last, nil
 		}
+		_, local := errors.AsType[*fs.PathError](err)
+		over := local || ctx.Err() != nil || erpc.CodeOf(err) == erpc.CodeFailedPrecondition ||
+			errors.Is(err, errNoAdmin)
 		err = fmt.Errorf("backup from %s: %w", addr, err)
 		if outer.Err() == nil && ctx.Err() != nil {
 			err = fmt.Errorf("--within %v was too short: %w", c.Within, err)
 		}
-		if ctx.Err() != nil || erpc.CodeOf(err) == erpc.CodeFailedPrecondition ||
-			errors.Is(err, errNoAdmin) {
+		if over {
 			break
+		}
+		if i > 0 {
+			err = fmt.Errorf("%w; %w", before, err)
 		}
 	}
 	return last, err

@@ -67,6 +67,8 @@ func TestBackupOfMinority(t *testing.T) {
 		t.Error(left, err)
 	}
 	file := filepath.Join(dir, "other.bak")
+	o.want("backup "+file+" --timeout 3s --servers "+leader+",127.0.0.1:1", cli.Failed,
+		"; backup from 127.0.0.1:1: nobody listens")
 	o = operate(t, 1, "")
 	o.want("backup "+file+" --within 1ns", cli.Failed, "--within 1ns was too short")
 	o.want("backup "+file+" --within 0s", cli.Usage, "--within 0s: want more than nothing")
@@ -189,6 +191,11 @@ func TestBackupRest(t *testing.T) {
 	}
 	if err := p.end(nil); !errors.Is(err, fs.ErrExist) {
 		t.Errorf("a file that got the name meanwhile: %v", err)
+	}
+	c := backupCmd{clientFlags: clientFlags{Servers: "a,b"}}
+	_, err = c.fromAny(t.Context(), t.Context(), nil, p) // whose file is closed
+	if !errors.Is(err, fs.ErrClosed) || strings.Contains(err.Error(), "from b") {
+		t.Errorf("the disk fails: %v", err)
 	}
 	if b, err := os.ReadFile(other); err != nil || string(b) != "of another" {
 		t.Errorf("%q, %v", b, err)

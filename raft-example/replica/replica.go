@@ -14,7 +14,7 @@ import (
 // The errors that end a replica, or refuse a request.
 var (
 	ErrLogLost = errors.New("replica: the leader has seen log entries of this replica " +
-		"that it does not have: its log was lost")
+		"that it does not have: its log was lost; remove the replica and add it under a new id")
 	ErrRaft   = errors.New("replica: raft gave up")
 	ErrMember = errors.New("replica: bad membership change")
 	ErrLeader = errors.New("replica: not the leader")
