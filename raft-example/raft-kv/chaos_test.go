@@ -52,9 +52,9 @@ type chaosMember struct {
 }
 
 // TestChaos: a cluster of processes under load, behind a network with loss, delay and one-way cuts,
-// with kill -9, power failures, SIGSTOP, replaced members and a hostile client. The history is linearizable, nothing
-// acknowledged is lost, and in the end the cluster works. As root each process is in a network
-// namespace of its own, else a proxy is between them.
+// with kill -9, power failures, SIGSTOP, replaced members and a hostile client. The history is
+// linearizable, nothing acknowledged is lost, and in the end the cluster works. As root each
+// process is in a network namespace of its own, else a proxy is between them.
 func TestChaos(t *testing.T) {
 	seed := *chaosSeed
 	if seed == 0 {

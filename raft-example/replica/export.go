@@ -173,8 +173,9 @@ func (r *Replica) compact() {
 // entryCost is what an entry takes in memory besides its bytes, when a replica starts with it.
 const entryCost = 128
 
-// snapshotDue reports whether the log on the disk is long enough for another snapshot. A large store
-// is not written for a small log, be it of many entries. The log of many is no larger in memory.
+// snapshotDue reports whether the log on the disk is long enough for another snapshot. A large
+// store is not written for a small log, be it of many entries. The log of many is no larger in
+// memory.
 func (r *Replica) snapshotDue() bool {
 	if r.applied < r.snapped() {
 		return false // a snapshot of the leader is on its way to the disk

@@ -30,8 +30,8 @@ func (g registrar) Register(typ uint8, mode erpc.Mode, fn erpc.Handler) error {
 	return g.Registrar.Register(typ, mode, fn)
 }
 
-// ask sends one request, of a value as JSON, in a session of its own, and returns the answer, nil if
-// there was none.
+// ask sends one request, of a value as JSON, in a session of its own, and returns the answer, nil
+// if there was none.
 func (c *cluster) ask(u *user, s *server, typ uint8, v any) (answer []byte) {
 	c.t.Helper()
 	body, err := json.Marshal(v)
@@ -48,7 +48,9 @@ func (c *cluster) ask(u *user, s *server, typ uint8, v any) (answer []byte) {
 }
 
 // call sends one request in a session, and returns its answer.
-func (c *cluster) call(u *user, s *erpc.Session, typ uint8, body []byte) (answer []byte, end error) {
+func (c *cluster) call(u *user, s *erpc.Session, typ uint8, body []byte) (
+	answer []byte, end error,
+) {
 	c.t.Helper()
 	req, err := u.rpc.Alloc(len(body))
 	if err != nil {
