@@ -144,14 +144,18 @@ func (c *chaos) begin() {
 
 // tell logs what each member says of itself and of the cluster.
 func (c *chaos) tell() {
-	b, err := c.cf.dial()
+	var b *client.Blocking
+	err := c.net.inside(func() (err error) { b, err = c.cf.dial(); return err })
 	if err != nil {
 		c.t.Log(err)
 		return
 	}
 	defer b.Close()
 	list, err := statuses(context.Background(), b, strings.Split(c.cf.Servers, ","))
-	c.t.Logf("%d members, %v", len(list), err)
+	c.weather.change(func() {
+		c.t.Logf("%d members, %v; cut %v, loss %.2f, delay %v", len(list), err, c.weather.cut,
+			c.weather.loss, c.weather.delay)
+	})
 	for _, s := range list {
 		c.t.Logf("%+v", s)
 	}
