@@ -159,9 +159,9 @@
 // gets a snapshot. The log is kept from there on until it follows, within bounds: else it would
 // need another snapshot by then, again and again. On disk, a snapshot and a new log that begins
 // behind it take the place of the old ones every Config.SnapshotEvery entries, or after
-// Config.SnapshotBytes of them, or a quarter of the store's, if that is more. The snapshot is
-// written beside the old one while the log goes on; only the change-over is in order with what is
-// saved.
+// Config.SnapshotBytes of them, but not before they take a quarter of the store in memory. The
+// snapshot is written beside the old one while the log goes on; only the change-over is in order
+// with what is saved.
 //
 // Nobody holds a snapshot as a whole:
 //

@@ -60,6 +60,7 @@ type backup struct {
 	size  uint64
 	next  uint64           // offset
 	asks  []erpc.ReqHandle // one that waits for data, or none
+	by    *erpc.Session    // of the last that asked
 	until monotime.Time    // when it is let go
 	last  monotime.Time    // the same, however it is asked for
 }
@@ -75,9 +76,9 @@ const (
 	backupRate  = 1 << 20 // bytes a second
 )
 
-// expire lets go of a state that nobody asks for, or that is fetched too slowly.
+// expire lets go of a state whose client has gone or asks no more, or fetches too slowly.
 func (b *backup) expire(n *Node, now monotime.Time) {
-	if b.s == nil || b.data == nil || now < b.until && now < b.last {
+	if b.s == nil || b.data == nil || now < b.until && now < b.last && goesOn(b.by) {
 		return
 	}
 	for _, req := range b.asks {
@@ -121,7 +122,7 @@ func (n *Node) onBackup(req erpc.ReqHandle) {
 	case offset > 0 && (held.s.GetMetadata().GetIndex() != index || held.next != offset):
 		n.noBackup(req, again)
 	case held.s != nil && offset == 0 || len(held.asks) > 0:
-		n.noBackup(req, "another backup is made, or was left a few seconds ago: try again soon")
+		n.noBackup(req, "another backup is made, or was left a moment ago: try again soon")
 	case offset > 0:
 		held.ask(n, req)
 	default:
@@ -166,7 +167,7 @@ func (b *backup) begin(n *Node, from Stream) {
 
 // ask has the next piece answer a request.
 func (b *backup) ask(n *Node, req erpc.ReqHandle) {
-	b.until = n.cfg.Clock().Add(backupIdle)
+	b.until, b.by = n.cfg.Clock().Add(backupIdle), req.Session()
 	b.asks = append(b.asks, req)
 	b.piece(n)
 }

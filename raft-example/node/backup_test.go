@@ -4,6 +4,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/userspace-rpc/erpc/erpc"
 	"github.com/userspace-rpc/erpc/kit/monotime"
 	"github.com/userspace-rpc/erpc/raft-example/replica"
 )
@@ -24,7 +25,7 @@ func TestBackupEnds(t *testing.T) {
 			t.Fatal("no state")
 		}
 		held := &n.backup
-		held.s = s
+		held.s, held.by = s, new(erpc.Session)
 		held.begin(n, live{from})
 		began := now
 		for held.until = now.Add(backupIdle); held.s != nil; held.until = now.Add(backupIdle) {

@@ -26,8 +26,8 @@
 //
 // Anybody may send requests. Those of TypeRaft and TypeSnap count only in a session that is a
 // member's, by [Trust]: of the peers' role where packets are secure, else from the address that the
-// member has in the log. A session is asked about once, with the first message of a sender in it.
-// Sessions that this side dialled lead to a member's address.
+// member has in the log. A member's session is asked about with the first message in it, and again
+// when members have changed. Sessions that this side dialled lead to a member's address.
 //
 //	member    an id of the log's membership, and its address there
 //	guest     an address that this replica has reason to take for a member's, though no change that
@@ -40,9 +40,12 @@
 // itself when a stranger spoke: a member whose last header had the log that the disk knows of it,
 // or what answers at an address of Config.Resolve. What strangers say of themselves counts nothing.
 // So a replica that was away while all members that it knew were replaced is alone until the
-// operator names one of today's. By role it needs no such word: who has the members' key or
-// certificate speaks from anywhere. When that index is applied guests are none any more, and the
-// log decides.
+// operator names one of today's. When that index is applied guests are none any more, and the log
+// decides.
+//
+// By role it needs no such word: who has the members' key or certificate speaks from anywhere. Only
+// to a replica that follows another leader, and has no change of members that is not applied, it is
+// a stranger all the same if the log does not have it: so one that was removed hears of it.
 //
 // A replica without any members, one that waits to be added, takes guests from everywhere.
 //

@@ -21,6 +21,7 @@ type peer struct {
 	sess                *erpc.Session
 	in                  *erpc.Session // the last one in which it sent requests, and was trusted to
 	out                 *erpc.Session // the last one of sess that was trusted
+	since               uint64        // replica.Changed then
 	greeting, announces bool          // it was not answered yet; says is the peer's own
 
 	disowns bool             // it says that this replica is no member
@@ -90,7 +91,7 @@ func (n *Node) check(s *erpc.Session, b []byte) (p *peer, body []byte, verdict u
 		return nil, nil, wrongReplica
 	}
 	p = n.peers[from]
-	if p == nil || s != p.in && s != p.out {
+	if p == nil || p.since != n.rep.Changed() || s != p.in && s != p.out {
 		if p = n.admit(from, s); p == nil {
 			return nil, nil, stranger
 		}

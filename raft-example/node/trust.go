@@ -32,19 +32,26 @@ func (n *Node) Trust() string {
 	return t.String() + "; this replica knows no member yet, and hears anybody until it is added"
 }
 
-// admit returns the peer of this id if a session is one in which it may speak, else nil.
+// admit returns the peer of this id if a session is one in which it may speak, else nil. A member
+// is asked about once, until members change.
 func (n *Node) admit(id uint64, s *erpc.Session) *peer {
+	_, member := n.rep.Member(id)
 	switch t := &n.cfg.Trust; {
-	case t.ByRole():
-		if !t.Holds(s.State()) {
+	case t.ByRole() && !t.Holds(s.State()):
+		return nil
+	case t.ByRole() || t.Anywhere:
+		if !member && n.follows(id) {
 			return nil
 		}
-	case !t.Anywhere && !n.isAt(id, s):
+	case !n.isAt(id, s):
 		return nil
 	}
 	p := n.peer(id)
-	if p == nil {
-		return nil
+	if p == nil || !member {
+		return p
+	}
+	if at := n.rep.Changed(); p.since != at {
+		p.since, p.in, p.out = at, nil, nil
 	}
 	if s == p.sess {
 		p.out = s
@@ -52,6 +59,14 @@ func (n *Node) admit(id uint64, s *erpc.Session) *peer {
 		p.in = s
 	}
 	return p
+}
+
+// follows reports whether this replica has another leader than one that is no member, and no change
+// of members is on its way: then that one has left, and is to hear of it.
+func (n *Node) follows(id uint64) bool {
+	_, coming := n.rep.Coming()
+	leader := n.rep.Leader()
+	return leader != 0 && leader != id && coming == 0 && !n.rep.Memberless()
 }
 
 // isAt reports whether a session comes from, or leads to, the address of a member or guest.

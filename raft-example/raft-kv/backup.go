@@ -11,7 +11,6 @@ import (
 	"io"
 	"io/fs"
 	"os"
-	"path/filepath"
 	"strings"
 	"time"
 
@@ -20,7 +19,6 @@ import (
 	"github.com/userspace-rpc/erpc/raft-example/client"
 	"github.com/userspace-rpc/erpc/raft-example/node"
 	"github.com/userspace-rpc/erpc/raft-example/replica"
-	"github.com/userspace-rpc/erpc/raft-example/wal"
 	pb "go.etcd.io/raft/v3/raftpb"
 )
 
@@ -57,8 +55,8 @@ func (c *backupCmd) Run(e *cli.Env) error {
 	if c.Within <= 0 {
 		return cli.Usagef("--within %v: want more than nothing", c.Within)
 	}
-	if _, err := os.Stat(c.File); err == nil {
-		return fmt.Errorf("backup %s: %w", c.File, fs.ErrExist)
+	if err := absent(c.File); err != nil {
+		return err
 	}
 	b, err := c.dial()
 	if err != nil {
@@ -67,43 +65,54 @@ func (c *backupCmd) Run(e *cli.Env) error {
 	defer b.Close()
 	ctx, cancel := context.WithTimeout(e.Ctx, c.Within)
 	defer cancel()
-	var last error
-	for _, addr := range strings.Split(c.Servers, ",") {
-		p, err := c.from(ctx, b, addr)
-		if err == nil {
-			return e.Print(c.JSON, struct {
-				Index uint64 `json:"index"` // of the last entry that it has
-				Size  uint64 `json:"bytes"`
-			}{p.Index, p.Total}, "%s has the state up to entry %d, %d bytes", c.File, p.Index, p.Total)
+	f, err := newPart(c.File)
+	if err != nil {
+		return fmt.Errorf("backup: %w", err)
+	}
+	p, err := c.fromAny(ctx, e.Ctx, b, f)
+	if err = f.end(err); err != nil {
+		return err
+	}
+	return e.Print(c.JSON, struct {
+		Index uint64 `json:"index"` // of the last entry that it has
+		Size  uint64 `json:"bytes"`
+	}{p.Index, p.Total}, "%s has the state up to entry %d, %d bytes", c.File, p.Index, p.Total)
+}
+
+// fromAny writes the file from what the first server has that can. Outer is ctx without the bound
+// of --within.
+func (c *backupCmd) fromAny(ctx, outer context.Context, b *client.Blocking, f *part) (
+	last node.BackupPiece, err error,
+) {
+	for i, addr := range strings.Split(c.Servers, ",") {
+		before := err
+		if last, err = c.from(ctx, b, addr, f); err == nil {
+			return last, nil
 		}
-		last = fmt.Errorf("backup from %s: %w", addr, err)
-		if e.Ctx.Err() == nil && ctx.Err() != nil {
-			last = fmt.Errorf("--within %v was too short: %w", c.Within, last)
+		_, local := errors.AsType[*fs.PathError](err)
+		over := local || ctx.Err() != nil || erpc.CodeOf(err) == erpc.CodeFailedPrecondition ||
+			errors.Is(err, errNoAdmin)
+		err = fmt.Errorf("backup from %s: %w", addr, err)
+		if outer.Err() == nil && ctx.Err() != nil {
+			err = fmt.Errorf("--within %v was too short: %w", c.Within, err)
 		}
-		if ctx.Err() != nil || erpc.CodeOf(err) == erpc.CodeFailedPrecondition ||
-			errors.Is(err, errNoAdmin) {
+		if over {
 			break
 		}
+		if i > 0 {
+			err = fmt.Errorf("%w; %w", before, err)
+		}
 	}
-	return last
+	return last, err
 }
 
 // from writes the file from what one replica has.
-func (c *backupCmd) from(ctx context.Context, b *client.Blocking, addr string) (
+func (c *backupCmd) from(ctx context.Context, b *client.Blocking, addr string, f *part) (
 	last node.BackupPiece, err error,
 ) {
-	f, err := os.CreateTemp(filepath.Dir(c.File), filepath.Base(c.File)+".*")
-	if err != nil {
+	if err = f.begin(); err != nil {
 		return last, err
 	}
-	defer func() {
-		if err = errors.Join(err, f.Close()); err == nil {
-			err = wal.Move(f.Name(), c.File)
-		}
-		if err != nil {
-			err = errors.Join(err, os.Remove(f.Name()))
-		}
-	}()
 	q := node.BackupRequest{Cluster: c.netFlags.Cluster}
 	sum := sha256.New()
 	w := io.MultiWriter(f, sum)
@@ -132,7 +141,7 @@ func (c *backupCmd) from(ctx context.Context, b *client.Blocking, addr string) (
 			err = f.Sync() // one sync of all of it would hold up others on the same disk
 		}
 		if q.Offset += uint64(len(p.Data)); err != nil || q.Offset == p.Total {
-			return last, errors.Join(err, seal(f, sum))
+			return last, errors.Join(err, seal(f.File, sum))
 		}
 	}
 }

@@ -3,7 +3,10 @@ package main
 import (
 	"bytes"
 	"context"
+	"encoding/binary"
+	"errors"
 	"fmt"
+	"io/fs"
 	"math/rand/v2"
 	"os"
 	"path/filepath"
@@ -64,6 +67,8 @@ func TestBackupOfMinority(t *testing.T) {
 		t.Error(left, err)
 	}
 	file := filepath.Join(dir, "other.bak")
+	o.want("backup "+file+" --timeout 3s --servers "+leader+",127.0.0.1:1", cli.Failed,
+		"; backup from 127.0.0.1:1: nobody listens")
 	o = operate(t, 1, "")
 	o.want("backup "+file+" --within 1ns", cli.Failed, "--within 1ns was too short")
 	o.want("backup "+file+" --within 0s", cli.Usage, "--within 0s: want more than nothing")
@@ -135,5 +140,67 @@ func TestBackupsAtOnce(t *testing.T) {
 	wg.Wait()
 	if whole == 0 {
 		t.Error("none of the backups came to its end")
+	}
+}
+
+// TestBackupRest: what a backup that was killed has left is begun anew, and what is another's
+// stays: a part that is being written, a file that is none, a link, a file that got the name
+// meanwhile.
+func TestBackupRest(t *testing.T) {
+	o := operate(t, 1, "")
+	dir := t.TempDir()
+	file := filepath.Join(dir, "store.bak")
+	rest := binary.LittleEndian.AppendUint64(nil, backupMagic)
+	for _, left := range [][]byte{nil, append(rest, make([]byte, 1<<20)...)} {
+		if err := os.WriteFile(file+".part", left, 0o600); err != nil {
+			t.Fatal(err)
+		}
+		o.want("backup "+file, cli.Done, "has the state up to entry")
+		b, err := os.ReadFile(file)
+		if err == nil {
+			_, err = parseBackup(bytes.NewReader(b), int64(len(b)))
+		}
+		if err = errors.Join(err, os.Remove(file)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	other := filepath.Join(dir, "other")
+	if err := os.WriteFile(other, []byte("of another"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for _, put := range []func(string) error{
+		func(name string) error { return os.Symlink(other, name) },
+		func(name string) error { return os.Link(other, name) },
+		func(name string) error { return os.Mkdir(name, 0o700) },
+	} {
+		if err := put(file + ".part"); err != nil {
+			t.Fatal(err)
+		}
+		o.want("backup "+file, cli.Failed, "no part of a backup: remove it")
+		if err := os.Remove(file + ".part"); err != nil {
+			t.Fatal(err)
+		}
+	}
+	p, err := newPart(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	o.want("backup "+file, cli.Failed, "another process holds "+file+".part")
+	if err := os.Symlink(other, file); err != nil {
+		t.Fatal(err)
+	}
+	if err := p.end(nil); !errors.Is(err, fs.ErrExist) {
+		t.Errorf("a file that got the name meanwhile: %v", err)
+	}
+	c := backupCmd{clientFlags: clientFlags{Servers: "a,b"}}
+	_, err = c.fromAny(t.Context(), t.Context(), nil, p) // whose file is closed
+	if !errors.Is(err, fs.ErrClosed) || strings.Contains(err.Error(), "from b") {
+		t.Errorf("the disk fails: %v", err)
+	}
+	if b, err := os.ReadFile(other); err != nil || string(b) != "of another" {
+		t.Errorf("%q, %v", b, err)
+	}
+	if left, err := os.ReadDir(dir); err != nil || len(left) != 2 {
+		t.Error(left, err)
 	}
 }

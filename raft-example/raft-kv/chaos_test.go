@@ -12,6 +12,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -34,6 +35,7 @@ type chaos struct {
 	net     chaosNet
 	cf      clientFlags
 	traffic *traffic
+	flags   atomic.Pointer[clientFlags] // cf, for others
 	dir     string
 	members map[int]*chaosMember
 	last    int            // number given to a member
@@ -50,9 +52,9 @@ type chaosMember struct {
 }
 
 // TestChaos: a cluster of processes under load, behind a network with loss, delay and one-way cuts,
-// with kill -9, power failures, SIGSTOP and replaced members. The history is linearizable, nothing
-// acknowledged is lost, and in the end the cluster works. As root each process is in a network
-// namespace of its own, else a proxy is between them.
+// with kill -9, power failures, SIGSTOP, replaced members and a hostile client. The history is
+// linearizable, nothing acknowledged is lost, and in the end the cluster works. As root each
+// process is in a network namespace of its own, else a proxy is between them.
 func TestChaos(t *testing.T) {
 	seed := *chaosSeed
 	if seed == 0 {
@@ -97,12 +99,19 @@ func runChaos(t *testing.T, w *weather, net chaosNet, seed uint64) {
 		}
 	}()
 	c.begin()
+	var h *hostile
+	if _, is := net.(*proxy); !is {
+		h = c.beHostile(seed)
+	}
 	for end := time.Now().Add(took); time.Now().Before(end); {
 		c.trouble()
 		c.traffic.epoch.Add(1)
 	}
 	c.calm()
 	c.check(c.traffic.more(ctx, 50))
+	if h != nil {
+		h.end(c)
+	}
 	c.check(c.net.inside(func() error { return c.traffic.end(ctx, c.cf) }))
 	ops, unknown := c.traffic.hist.Len()
 	lost, sent := w.counts()
@@ -135,14 +144,18 @@ func (c *chaos) begin() {
 
 // tell logs what each member says of itself and of the cluster.
 func (c *chaos) tell() {
-	b, err := c.cf.dial()
+	var b *client.Blocking
+	err := c.net.inside(func() (err error) { b, err = c.cf.dial(); return err })
 	if err != nil {
 		c.t.Log(err)
 		return
 	}
 	defer b.Close()
 	list, err := statuses(context.Background(), b, strings.Split(c.cf.Servers, ","))
-	c.t.Logf("%d members, %v", len(list), err)
+	c.weather.change(func() {
+		c.t.Logf("%d members, %v; cut %v, loss %.2f, delay %v", len(list), err, c.weather.cut,
+			c.weather.loss, c.weather.delay)
+	})
 	for _, s := range list {
 		c.t.Logf("%+v", s)
 	}
@@ -166,6 +179,7 @@ func (c *chaos) serversOf() {
 		addrs = append(addrs, c.members[id].addr)
 	}
 	c.cf.Servers = strings.Join(addrs, ",")
+	c.flags.Store(new(c.cf))
 }
 
 // member plans one more replica.

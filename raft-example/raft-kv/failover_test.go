@@ -30,11 +30,13 @@ func TestFailover(t *testing.T) {
 		{"plain", secure.Flags{}}, {"PSK", keyed(t, clientsKey)},
 		{"TLS", certified(t, ca, "spiffe://store/member/1")},
 	} {
-		gaps := killLeaders(t, c.flags)
-		slices.Sort(gaps)
-		t.Logf("%-5s %d leaders killed: no write for p50 %v, p90 %v, at most %v", c.name, len(gaps),
-			gaps[len(gaps)/2].Round(time.Millisecond), gaps[len(gaps)*9/10].Round(time.Millisecond),
-			gaps[len(gaps)-1].Round(time.Millisecond))
+		t.Run(c.name, func(t *testing.T) {
+			gaps := killLeaders(t, c.flags)
+			slices.Sort(gaps)
+			t.Logf("%d leaders killed: no write for p50 %v, p90 %v, at most %v", len(gaps),
+				gaps[len(gaps)/2].Round(time.Millisecond), gaps[len(gaps)*9/10].Round(time.Millisecond),
+				gaps[len(gaps)-1].Round(time.Millisecond))
+		})
 	}
 }
 

@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"flag"
 	"fmt"
 	"os"
 	"os/exec"
@@ -13,6 +14,9 @@ import (
 
 	"golang.org/x/sys/unix"
 )
+
+var frozenFor = flag.Duration("frozen.for", 0,
+	"how long TestFrozenDisk freezes the leader's disk at least; for 400 writes without it")
 
 // TestFrozenDisk: the file system of the leader's log is frozen, so that its writes hang. Another
 // replica leads, writes go on, and when the file system thaws the first one has all that the others
@@ -108,8 +112,12 @@ func freezeLeader(ctx context.Context, t *testing.T, f *fleet, cf clientFlags) {
 	if err := unix.IoctlSetInt(int(disk.Fd()), freeze, 0); err != nil {
 		t.Fatal(err)
 	}
-	frozen, cancel := context.WithTimeout(ctx, 20*time.Second)
+	began := time.Now()
+	frozen, cancel := context.WithTimeout(ctx, 20*time.Second+*frozenFor)
 	err = traffic.more(frozen, 400)
+	for err == nil && time.Since(began) < *frozenFor {
+		err = traffic.more(frozen, 100)
+	}
 	cancel()
 	now, err2 := leaderOf(ctx, cf, f.addrs())
 	if err3 := unix.IoctlSetInt(int(disk.Fd()), thaw, 0); err3 != nil {

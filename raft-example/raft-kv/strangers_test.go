@@ -22,6 +22,7 @@ import (
 	"github.com/userspace-rpc/erpc/raft-example/node"
 	"github.com/userspace-rpc/erpc/raft-example/replica"
 	"github.com/userspace-rpc/erpc/security/sectest"
+	"github.com/userspace-rpc/erpc/transport"
 	pb "go.etcd.io/raft/v3/raftpb"
 	"google.golang.org/protobuf/proto"
 )
@@ -90,28 +91,30 @@ func (s *stranger) request(to uint64) (typ uint8, b []byte) {
 	return s.message(from, to)
 }
 
-// attack sends a replica so many requests, and does not care for the answers.
-func (s *stranger) attack(ctx context.Context, t *testing.T, net *netFlags, at report, n int) {
-	t.Helper()
-	tr, err := net.listen("")
-	if err != nil {
-		t.Fatal(err)
+// attack sends a replica so many requests, and does not care for the answers. It returns how many
+// there were. The error says that it hears nothing any more.
+func (s *stranger) attack(ctx context.Context, inside func(func() error) error, net *netFlags,
+	at report, n int) (answered int, err error) {
+	var tr transport.Transport
+	if err := inside(func() (err error) { tr, err = net.listen(""); return err }); err != nil {
+		return 0, err
 	}
 	cfg := erpc.Config{NoHugepages: true}
 	net.Apply(&cfg)
 	c, err := erpc.Dial(ctx, tr, at.Addr, cfg)
 	if err != nil {
-		t.Fatalf("replica %d: %v", at.ID, err)
+		return 0, fmt.Errorf("replica %d: %w", at.ID, err)
 	}
 	defer c.Close()
-	for i := range n {
+	for ; answered < n; answered++ {
 		typ, b := s.request(at.ID)
 		short, cancel := context.WithTimeout(ctx, 5*time.Second)
 		_, err := c.Call(short, typ, b)
 		if cancel(); errors.Is(err, context.DeadlineExceeded) {
-			t.Fatalf("replica %d, request %d: %v", at.ID, i, err)
+			return answered, fmt.Errorf("replica %d, request %d: %w", at.ID, answered, err)
 		}
 	}
+	return n, nil
 }
 
 // startFleet starts replicas until the test ends, and returns a client.
@@ -159,7 +162,9 @@ func withstand(t *testing.T, f *fleet, net netFlags) {
 		s.terms[r.ID] = r
 	}
 	for _, r := range list {
-		s.attack(ctx, t, &net, r, 500)
+		if _, err := s.attack(ctx, func(f func() error) error { return f() }, &net, r, 500); err != nil {
+			t.Fatal(err)
+		}
 	}
 	for _, m := range f.children {
 		select {

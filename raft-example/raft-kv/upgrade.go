@@ -66,10 +66,13 @@ func upgrade(ctx context.Context, b *client.Blocking, servers []string, cluster 
 	if err != nil {
 		return 0, false, err
 	}
+	if to == 0 {
+		to = uint8(now.Formats.Max)
+	}
 	already, err = change(ctx, b, servers,
 		node.Admin{Cluster: cluster, Upgrade: true, Version: to})
 	if err == nil {
 		now, err = leading(ctx, b, servers)
 	}
-	return now.Version, already, err
+	return max(to, now.Version), already, err // a new leader may not have applied it yet
 }

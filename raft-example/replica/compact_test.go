@@ -99,12 +99,17 @@ func TestCompactionKeepsTheLog(t *testing.T) {
 	}
 }
 
-// TestLogBytes: the log on the disk is bounded by its bytes, too: by SnapshotBytes, or by a quarter
-// of the store, if that is more.
+// TestLogBytes: the log on the disk is bounded by its entries or its bytes, but a large store is
+// written only when the log would take a quarter of it in memory.
 func TestLogBytes(t *testing.T) {
-	const most = 4096
+	t.Run("bytes", func(t *testing.T) { logBytes(t, Config{ID: 1, SnapshotBytes: 4096}) })
+	t.Run("entries", func(t *testing.T) { logBytes(t, Config{ID: 1, SnapshotEvery: 34}) })
+}
+
+func logBytes(t *testing.T, cfg Config) {
+	const most = 4096 // that 34 entries have, about
 	d := &drive{t: t, last: 1}
-	r, err := New(Config{ID: 1, SnapshotBytes: most}, d, Boot(map[uint64]string{1: "1"}), 0)
+	r, err := New(cfg, d, Boot(map[uint64]string{1: "1"}), 0)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -117,7 +122,7 @@ func TestLogBytes(t *testing.T) {
 	d.settle()
 	session, seq := r.applied, uint64(0)
 	// put writes keys, and returns how many bytes of entries each snapshot came after.
-	put := func(count, keys int) (after []uint64) {
+	put := func(count, keys int, cost uint64) (after []uint64) {
 		t.Helper()
 		cuts, bytes := d.cuts, uint64(0)
 		for range count {
@@ -129,14 +134,14 @@ func TestLogBytes(t *testing.T) {
 			if _, ok := r.Propose(b, seq); !ok {
 				t.Fatal("not the leader")
 			}
-			bytes += entryOverhead + uint64(len(b))
+			bytes += entryOverhead + uint64(len(b)) + cost
 			if d.settle(); d.cuts > cuts {
 				after, cuts, bytes = append(after, bytes), d.cuts, 0
 			}
 		}
 		return after
 	}
-	put(100, 4)
+	put(100, 4, 0)
 	check := func(after []uint64, least, bound uint64) {
 		t.Helper()
 		if len(after) < 3 {
@@ -148,10 +153,10 @@ func TestLogBytes(t *testing.T) {
 			}
 		}
 	}
-	check(put(200, 4), most, most+most/10)
-	put(1000, 1000)
+	check(put(200, 4, 0), most-most/10, most+most/10)
+	put(1000, 1000, 0)
 	quarter := r.store.Bytes() / 4
-	check(put(1000, 1000), quarter, quarter+most/10)
+	check(put(1000, 1000, entryCost), quarter, quarter+most/10)
 	cuts := d.cuts
 	for range 100 {
 		r.changed = true

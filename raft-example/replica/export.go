@@ -165,10 +165,24 @@ func (r *Replica) compact() {
 			_ = r.log.Compact(upTo)
 		}
 	}
-	if r.durable && (r.applied >= r.snapped()+r.cfg.SnapshotEvery ||
-		r.log.grown > max(r.cfg.SnapshotBytes, r.store.Bytes()/4)) {
+	if r.durable && r.snapshotDue() {
 		r.log.make()
 	}
+}
+
+// entryCost is what an entry takes in memory besides its bytes, when a replica starts with it.
+const entryCost = 128
+
+// snapshotDue reports whether the log on the disk is long enough for another snapshot. A large
+// store is not written for a small log, be it of many entries. The log of many is no larger in
+// memory.
+func (r *Replica) snapshotDue() bool {
+	if r.applied < r.snapped() {
+		return false // a snapshot of the leader is on its way to the disk
+	}
+	count := r.applied - r.snapped()
+	return (count >= r.cfg.SnapshotEvery || r.log.grown > r.cfg.SnapshotBytes) &&
+		r.log.grown+count*entryCost > r.store.Bytes()/4
 }
 
 // needed is the index from which on entries are needed behind a snapshot of this replica's own.

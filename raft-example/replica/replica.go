@@ -14,7 +14,7 @@ import (
 // The errors that end a replica, or refuse a request.
 var (
 	ErrLogLost = errors.New("replica: the leader has seen log entries of this replica " +
-		"that it does not have: its log was lost")
+		"that it does not have: its log was lost; remove the replica and add it under a new id")
 	ErrRaft   = errors.New("replica: raft gave up")
 	ErrMember = errors.New("replica: bad membership change")
 	ErrLeader = errors.New("replica: not the leader")
@@ -41,8 +41,9 @@ type Config struct {
 	// entry has one write, or as many as came together, up to 2 KiB.
 	KeepEntries uint64
 	// A durable replica makes a snapshot after so many entries, SnapshotEvery, default 100000, or
-	// after SnapshotBytes of them, default 64 MiB, or after a quarter of the bytes of the store, if
-	// that is more: a large store is not written again and again for a small log.
+	// after SnapshotBytes of them, default 64 MiB, but not before they take a quarter of what the
+	// store has, each with 128 bytes more than its own: a large store is not written again and again
+	// for a small log.
 	SnapshotEvery, SnapshotBytes uint64
 	// Lease lets a leader serve reads at once for so long after it began a round of heartbeats
 	// that a quorum has answered. Default 0: each read waits for a round of its own or of others.

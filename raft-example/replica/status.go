@@ -81,6 +81,10 @@ func (r *Replica) MemberIDs() []uint64 { return slices.Sorted(maps.Keys(r.member
 // Memberless reports whether this replica knows no member: it waits to be added.
 func (r *Replica) Memberless() bool { return len(r.members) == 0 }
 
+// Changed is the index of the entry or snapshot from which members are what they are. It grows with
+// each change that is applied.
+func (r *Replica) Changed() uint64 { return r.change.at }
+
 // IsAddress reports whether a member has this address.
 func (r *Replica) IsAddress(addr string) bool {
 	for _, a := range r.members {

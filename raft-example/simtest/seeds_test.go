@@ -145,6 +145,9 @@ func runSeed(t *testing.T, seed uint64, long bool, sum *totals) (hash uint64) {
 	cfg := sim.Config{Seed: seed, Checksum: true}
 	cfg.PropDelay = time.Duration(1000 + r.Int64N(100_000))
 	shape, chaos := shapeOf(r, long)
+	if seed%4 == 3 {
+		shape.role, shape.psk = true, [][]byte{key[:]}
+	}
 	c := newCluster(t, r, cfg, shape)
 	defer c.close()
 	x := &run{cluster: c, sum: sum}

@@ -3,6 +3,7 @@ package simtest
 import (
 	"bytes"
 	"encoding/json"
+	"errors"
 	"slices"
 	"testing"
 	"time"
@@ -86,20 +87,51 @@ func TestImpostor(t *testing.T) {
 }
 
 // TestRemovedIsStranger: a member that was removed while it was down starts again, at an address
-// that the operator still names. The others ask there, and what it says is older than their logs:
-// it stays a stranger, and is told that it is none of them.
+// that the operator still names, or was cut off, and its sessions live. The others take nothing of
+// it any more, and tell it that it is none of them, also if it has the members' role still.
 func TestRemovedIsStranger(t *testing.T) {
-	sh := small
-	sh.found = true
-	c, u := calm(t, sh)
-	old := c.servers[c.leader().id%3]
-	old.crash()
-	c.exchange(old)
-	old.start()
-	c.run(2 * time.Second)
-	var st replica.Status
-	if err := json.Unmarshal(c.ask(u, old, node.TypeStatus, nil), &st); err != nil || !st.Removed {
-		t.Errorf("%+v, %v", st, err)
+	for name, change := range map[string]func(*shape){
+		"found": func(sh *shape) { sh.found = true },
+		"role":  func(sh *shape) { sh.role, sh.psk = true, [][]byte{bytes.Repeat([]byte{7}, 32)} },
+	} {
+		for _, down := range []bool{true, false} {
+			sh := small
+			change(&sh)
+			c, u := calm(t, sh)
+			old := c.servers[c.leader().id%3]
+			if down {
+				old.crash()
+			} else {
+				c.isolate(old)
+			}
+			c.exchange(old)
+			if down {
+				old.start()
+			} else {
+				c.net.Heal()
+			}
+			c.run(2 * time.Second)
+			var st replica.Status
+			err := json.Unmarshal(c.ask(u, old, node.TypeStatus, nil), &st)
+			if err != nil || !st.Removed {
+				t.Errorf("%s, was down %v: %+v, %v", name, down, st, err)
+			}
+		}
+	}
+}
+
+// isolate cuts a server off from all others, and from clients.
+func (c *cluster) isolate(s *server) {
+	c.t.Helper()
+	var others []int
+	for i := range c.nextSim + 1 { // and the one that comes next
+		if i != s.machine {
+			others = append(others, i)
+		}
+	}
+	if err := errors.Join(c.net.Cut(others, []int{s.machine}),
+		c.net.Cut([]int{s.machine}, others)); err != nil {
+		c.t.Fatal(err)
 	}
 }
 

@@ -30,7 +30,8 @@ func (g registrar) Register(typ uint8, mode erpc.Mode, fn erpc.Handler) error {
 	return g.Registrar.Register(typ, mode, fn)
 }
 
-// ask sends one request to one server. It returns nil if there was no answer.
+// ask sends one request, of a value as JSON, in a session of its own, and returns the answer, nil
+// if there was none.
 func (c *cluster) ask(u *user, s *server, typ uint8, v any) (answer []byte) {
 	c.t.Helper()
 	body, err := json.Marshal(v)
@@ -41,15 +42,25 @@ func (c *cluster) ask(u *user, s *server, typ uint8, v any) (answer []byte) {
 	if err != nil {
 		c.t.Fatal(err)
 	}
+	answer, _ = c.call(u, sess, typ, body)
+	_ = u.rpc.CloseSession(sess)
+	return answer
+}
+
+// call sends one request in a session, and returns its answer.
+func (c *cluster) call(u *user, s *erpc.Session, typ uint8, body []byte) (
+	answer []byte, end error,
+) {
+	c.t.Helper()
 	req, err := u.rpc.Alloc(len(body))
 	if err != nil {
 		c.t.Fatal(err)
 	}
 	copy(req.Data(), body)
 	done := false
-	_, err = u.rpc.EnqueueRequest(sess, erpc.Request{Type: typ, Req: req,
+	_, err = u.rpc.EnqueueRequest(s, erpc.Request{Type: typ, Req: req,
 		Timeout: 300 * time.Millisecond, Done: func(e erpc.Completion) {
-			done = true
+			done, end = true, e.Err
 			e.Req.Free()
 			if e.Err == nil {
 				answer = bytes.Clone(e.Resp.Data())
@@ -61,8 +72,7 @@ func (c *cluster) ask(u *user, s *server, typ uint8, v any) (answer []byte) {
 	}
 	u.ep.Wake()
 	c.await(time.Second, "no end of a request", func() bool { return done })
-	_ = u.rpc.CloseSession(sess)
-	return answer
+	return answer, end
 }
 
 // upgrade asks one server to raise the version. ok is false if there was no answer.
