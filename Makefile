@@ -202,7 +202,7 @@ OWNLABS = ./benchrows ./cmd/... ./raft/lab ./raft/simlab
 each = scripts/modules $(JOBS) out/$(1) "$(MODULES)" '$(2)'
 
 .PHONY: race seeds hostile failures failures-pairs soak soak-tls fuzz fmt vet house cross staticcheck test-rdma
-.PHONY: raft-chaos raft-upgrade raft-big hraft-suite grpc-suite index-oracle kv-limit
+.PHONY: raft-chaos raft-upgrade raft-big hraft-suite grpc-suite grpc-suites index-oracle kv-limit
 
 test: check-go
 	@status=0; \
@@ -335,9 +335,16 @@ raft-big: check-go
 hraft-suite: check-go
 	GO="$(GO)" KINDS="$(KINDS)" scripts/hraft-suite/run $(SUITEFLAGS)
 
-# grpc-go's own tests over grpcerpc. SUITEFLAGS='-run REGEXP', '-net shm', '-listed skip', '-diff'.
+# grpc-go's own tests over grpcerpc. SUITEFLAGS='-run REGEXP', '-net shm', '-loss 0.02',
+# '-listed skip', '-diff'. And other software for grpc-go, by the same overlay: SUITES names it.
 grpc-suite: check-go
 	$(GO) run ./scripts/grpc-suite -go "$(GO)" $(SUITEFLAGS)
+
+SUITES ?= interop conformance middleware grpcurl gateway
+grpc-suites: check-go
+	@status=0; for s in $(SUITES); do echo "[.] $$s"; \
+		$(GO) run ./scripts/grpc-suite -go "$(GO)" -suite $$s $(SUITEFLAGS) || status=1; \
+	done; exit $$status
 
 # What make test has in short: random operations beside a model, and seeded schedules.
 index-oracle: check-go

@@ -31,10 +31,10 @@ func (o *options) environment() []string {
 	return []string{"ERPC_SUITE_NET=" + o.net, fmt.Sprint("ERPC_SUITE_LOSS=", o.loss)}
 }
 
-// moduleTests runs the tests of all packages of the suite's module, and what failed once more,
-// alone: they have limits of time.
+// moduleTests runs the tests of packages of the suite's module, and what failed once more, alone:
+// they have limits of time.
 func (o *options) moduleTests(lists lists) ([]result, error) {
-	all, err := o.goTest("-p", fmt.Sprint(o.jobs), "./...")
+	all, err := o.goTest(append([]string{"-p", fmt.Sprint(o.jobs)}, o.suite.tests...)...)
 	for i := range all {
 		r := &all[i]
 		if _, listed := lists[o.name+":"+r.name]; !r.failed || listed || err != nil {
@@ -52,8 +52,8 @@ func (o *options) moduleTests(lists lists) ([]result, error) {
 // alone runs a test that testResults names.
 func (o *options) alone(name string) ([]result, error) {
 	folder, test := name, ""
-	if i := strings.LastIndex(name, ".Test"); i >= 0 {
-		folder, test = name[:i], name[i+1:]
+	if i := strings.LastIndex("."+name, ".Test"); i >= 0 {
+		folder, test = strings.TrimSuffix(name[:i], "."), name[i:]
 	}
 	var pattern []string
 	for part := range strings.SplitSeq(test, "/") {
@@ -103,7 +103,7 @@ func testResults(module string, out []byte) ([]result, error) {
 		}
 		name := strings.TrimPrefix(strings.TrimPrefix(e.Package, module), "/")
 		if e.Test != "" {
-			name += "." + e.Test
+			name = strings.TrimPrefix(name+"."+e.Test, ".")
 		}
 		switch e.Action {
 		case "output":
@@ -128,7 +128,8 @@ func leaves(said map[string]*bytes.Buffer, ended map[string]bool) []result {
 	for i, name := range names {
 		inner := slices.ContainsFunc(names[i+1:], func(other string) bool {
 			rest, ok := strings.CutPrefix(other, name)
-			return ok && (rest[0] == '/' || rest[0] == '.') && ended[other] == ended[name]
+			ok = ok && (name == "" || rest[0] == '/' || rest[0] == '.')
+			return ok && ended[other] == ended[name]
 		})
 		if inner {
 			continue

@@ -19,7 +19,9 @@ type suite struct {
 	hooks []string
 	// programs are those that it builds.
 	programs []string
-	run      func(*options, lists) ([]result, error)
+	// tests are the packages whose tests it runs, as go test takes them.
+	tests []string
+	run   func(*options, lists) ([]result, error)
 }
 
 // suites are all that there are, by their names.
@@ -39,16 +41,16 @@ var suites = map[string]suite{
 	"middleware": {
 		module: "github.com/grpc-ecosystem/go-grpc-middleware/v2@v2.3.4",
 		hooks:  []string{"testing/testpb", "interceptors/protovalidate"},
-		run:    (*options).moduleTests,
+		tests:  []string{"./..."}, run: (*options).moduleTests,
 	},
 	"grpcurl": {
 		module: "github.com/fullstorydev/grpcurl@v1.9.4",
-		hooks:  []string{""}, run: (*options).moduleTests,
+		hooks:  []string{""}, tests: []string{"./..."}, run: (*options).moduleTests,
 	},
 	"gateway": {
 		module: "github.com/grpc-ecosystem/grpc-gateway/v2@v2.33.0",
 		hooks:  []string{"examples/internal/server", "examples/internal/gateway"},
-		run:    (*options).moduleTests,
+		tests:  []string{"./examples/internal/..."}, run: (*options).moduleTests,
 	},
 }
 
