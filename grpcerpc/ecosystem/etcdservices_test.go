@@ -9,8 +9,6 @@ import (
 	"regexp"
 	"slices"
 	"strings"
-	"sync"
-	"sync/atomic"
 	"testing"
 	"time"
 
@@ -44,9 +42,10 @@ func serveEtcd(t testing.TB, e *embed.Etcd, c *clientv3.Client) string {
 	}, grpcerpc.MaxRecvMsgSize(2<<20))
 }
 
-// etcdOver returns a client of what serveEtcd serves. The options of calls are those of c.
+// etcdOver returns a client of what serveEtcd serves. The options of calls are those of c. Event
+// loops are those of all clients that it returns.
 func etcdOver(t testing.TB, addr string, c *clientv3.Client) etcdClient {
-	cc, err := grpcerpc.NewClient("passthrough:///"+addr, grpcerpc.WithTransport(overUDP))
+	cc, err := grpcerpc.NewClient("passthrough:///" + addr) // which has no shared memory
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -214,13 +213,13 @@ func watches(ctx context.Context, s *script) {
 		large = append(large, clientv3.OpPut(fmt.Sprint(s.at, i), strings.Repeat("x", 150<<10)))
 	}
 	late := of(clientv3.WithFragment())
-	for range 4 {
+	for range 2 {
 		_, err = s.Txn(ctx).Then(large...).Commit()
 		s.note("large", nil, err)
 		s.next(ctx, "large", all)
 	}
 	var events int
-	for events < 3+4*len(large) {
+	for events < 3+2*len(large) {
 		events += len((<-late).Events)
 	}
 	s.note(fmt.Sprint("in fragments ", events), nil, nil)
@@ -314,70 +313,4 @@ func (s *script) until(ctx context.Context, name []byte, n int64) {
 		}
 		count = r.Count
 	}
-}
-
-// BenchmarkEtcd: operations by 64 connections at once, over TCP and over UDP with grpcerpc.
-func BenchmarkEtcd(b *testing.B) {
-	const conns = 64
-	e, c := etcd(b)
-	addr := serveEtcd(b, e, c)
-	ways := map[string]func() etcdClient{
-		"tcp": func() etcdClient {
-			c, err := clientv3.New(clientv3.Config{Endpoints: c.Endpoints()})
-			if err != nil {
-				b.Fatal(err)
-			}
-			b.Cleanup(func() { _ = c.Close() })
-			return etcdClient{KV: c.KV}
-		},
-		"udp": func() etcdClient { return etcdOver(b, addr, c) },
-	}
-	value := strings.Repeat("x", 256)
-	for what, do := range map[string]func(kv clientv3.KV, key string) error{
-		"put": func(kv clientv3.KV, key string) error {
-			_, err := kv.Put(context.Background(), key, value)
-			return err
-		},
-		"get": func(kv clientv3.KV, key string) error {
-			_, err := kv.Get(context.Background(), key)
-			return err
-		},
-		"txn": func(kv clientv3.KV, key string) error {
-			_, err := kv.Txn(context.Background()).If(clientv3.Compare(clientv3.Version(key), ">", 0)).
-				Then(clientv3.OpPut(key, value)).Else(clientv3.OpGet(key)).Commit()
-			return err
-		},
-	} {
-		for way, connect := range ways {
-			b.Run(what+"/"+way, func(b *testing.B) { loadEtcd(b, conns, connect, do) })
-		}
-	}
-}
-
-// loadEtcd has b.N operations done by connections of their own, one at a time each.
-func loadEtcd(
-	b *testing.B, conns int, connect func() etcdClient, do func(kv clientv3.KV, key string) error,
-) {
-	var begun atomic.Int64
-	var work sync.WaitGroup
-	all := make([]etcdClient, conns)
-	for i := range all {
-		all[i] = connect()
-		if _, err := all[i].Put(context.Background(), fmt.Sprint("bench/", i), "x"); err != nil {
-			b.Fatal(err)
-		}
-	}
-	b.ResetTimer()
-	for i, one := range all {
-		work.Go(func() {
-			for key := fmt.Sprint("bench/", i); begun.Add(1) <= int64(b.N); {
-				if err := do(one.KV, key); err != nil {
-					b.Error(err)
-					return
-				}
-			}
-		})
-	}
-	work.Wait()
-	b.StopTimer()
 }

@@ -88,7 +88,7 @@ func (o *options) keep(out []byte) error {
 }
 
 // event is a line of go test -json.
-type event struct{ Action, Package, ImportPath, Test, Output string }
+type event struct{ Action, Package, Test, Output string }
 
 // testResults reads what go test -json said: the tests that have no other in them, as
 // "folder.Test/inner", and the packages that failed for another reason, as "folder".
@@ -105,12 +105,14 @@ func testResults(module string, out []byte) ([]result, error) {
 		if e.Test != "" {
 			name = strings.TrimPrefix(name+"."+e.Test, ".")
 		}
+		if said[name] == nil {
+			said[name] = new(bytes.Buffer)
+		}
 		switch e.Action {
 		case "output":
-			if said[name] == nil {
-				said[name] = new(bytes.Buffer)
-			}
 			said[name].WriteString(e.Output)
+		case "build-output":
+			fmt.Fprint(os.Stderr, e.Output)
 		case "pass", "skip":
 			if e.Test != "" {
 				ended[name] = false
@@ -135,7 +137,7 @@ func leaves(said map[string]*bytes.Buffer, ended map[string]bool) []result {
 			continue
 		}
 		r := result{test: test{name: name}, failed: ended[name]}
-		if r.failed && said[name] != nil {
+		if r.failed {
 			r.first = firstLine(said[name].Bytes(), errors.New("it failed"))
 		}
 		all = append(all, r)
