@@ -128,7 +128,8 @@
 // Peer, WaitForReady, OnFinish, MaxCallRecvMsgSize, MaxCallSendMsgSize, PerRPCCredentials,
 // UseCompressor, CallAuthority, CallContentSubtype, ForceCodec, ForceCodecV2,
 // MaxRetryRPCBufferSize, StaticMethod; an option of another type means the one that it embeds, and
-// nothing with grpc.EmptyCallOption), SetSendCompressor, a balancer's NewSubConnOptions.CredsBundle. A hedgingPolicy is skipped and logged, as in grpc-go. Of the
+// nothing with grpc.EmptyCallOption), SetSendCompressor, a balancer's
+// NewSubConnOptions.CredsBundle. A hedgingPolicy is skipped and logged, as in grpc-go. Of the
 // options of grpc.NewServer and grpc.NewClient those without a counterpart here do not compile:
 // channelz, binary logs, xDS, ORCA, dialers, buffer sizes, idle timeouts.
 package grpcerpc

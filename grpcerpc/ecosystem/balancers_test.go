@@ -122,11 +122,13 @@ type reporter struct {
 }
 
 func (r reporter) SayHello(ctx context.Context, in *pb.HelloRequest) (*pb.HelloReply, error) {
-	text, err := proto.Marshal(&load.OrcaLoadReport{ApplicationUtilization: r.load, RpsFractional: 100})
+	report := &load.OrcaLoadReport{ApplicationUtilization: r.load, RpsFractional: 100}
+	text, err := proto.Marshal(report)
 	if err != nil {
 		return nil, err
 	}
-	if err := grpc.SetTrailer(ctx, metadata.Pairs("endpoint-load-metrics-bin", string(text))); err != nil {
+	trailer := metadata.Pairs("endpoint-load-metrics-bin", string(text))
+	if err := grpc.SetTrailer(ctx, trailer); err != nil {
 		return nil, err
 	}
 	return r.nameSayer.SayHello(ctx, in)

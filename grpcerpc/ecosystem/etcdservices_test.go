@@ -166,7 +166,7 @@ func faults(ctx context.Context, s *script) {
 	_, err = s.Get(ctx, s.at+"old", clientv3.WithRev(old.Header.Revision))
 	s.note("compacted", nil, err)
 	w := <-s.Watch(ctx, s.at, clientv3.WithRev(old.Header.Revision))
-	s.note(fmt.Sprint("a watch of what is compacted ", w.Canceled, w.CompactRevision > 0), nil, w.Err())
+	s.note(fmt.Sprint("a watch of that ", w.Canceled, w.CompactRevision > 0), nil, w.Err())
 }
 
 func transactions(ctx context.Context, s *script) {

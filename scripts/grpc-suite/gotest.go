@@ -79,7 +79,8 @@ func (o *options) goTest(args ...string) ([]result, error) {
 
 // keep appends to the suite's log.
 func (o *options) keep(out []byte) error {
-	f, err := os.OpenFile(filepath.Join(o.dir, "suite.log"), os.O_APPEND|os.O_CREATE|os.O_WRONLY, 0o666)
+	path := filepath.Join(o.dir, "suite.log")
+	f, err := os.OpenFile(path, os.O_APPEND|os.O_CREATE|os.O_WRONLY, 0o666)
 	if err != nil {
 		return err
 	}

@@ -1,4 +1,3 @@
-// Package endpoint opens what servers of grpc-go's suites listen on.
 package endpoint
 
 import (
