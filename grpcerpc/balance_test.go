@@ -160,7 +160,6 @@ func TestServiceConfig(t *testing.T) {
 	is(t, "a large message", err, codes.ResourceExhausted)
 	for _, text := range []string{
 		`x`, `{"loadBalancingConfig": [{"none": {}}]}`,
-		`{"loadBalancingConfig": [{"weighted_round_robin": {}}]}`,
 		`{"methodConfig": [{"name": [{}], "timeout": "1"}]}`,
 		`{"methodConfig": [], "retryThrottling": {}}`,
 		`{"methodConfig": [], "retryThrottling": {"maxTokens": 1001, "tokenRatio": 1}}`,

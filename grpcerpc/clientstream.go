@@ -228,7 +228,7 @@ func (s *clientStream) release() {
 	}
 	if s.done != nil {
 		s.done(balancer.DoneInfo{Err: s.err, Trailer: s.trailer, BytesSent: true,
-			BytesReceived: s.heard})
+			BytesReceived: s.heard, ServerLoad: serverLoad(s.trailer)})
 	}
 	s.link.release()
 }

@@ -109,8 +109,6 @@
 //   - Keys of outgoing metadata with upper case are sent in lower case; gRPC refuses some of them.
 //   - SendHeader of a unary handler travels with the answer.
 //   - A service config's healthCheckConfig needs no import of grpc's health package.
-//   - Balancers learn loads by ORCA only where they ask servers for them, out of band. Those in
-//     trailers are not read, for which weighted_round_robin is refused.
 //   - ClientConn does not become idle by itself, and ResetConnectBackoff is not there.
 //   - A connection has at most Config.MaxQueue unary calls, 65,536 by default, those that wait too.
 //     Further ones end with ResourceExhausted. While 4 MiB of requests of 16 KiB and more are on
@@ -130,7 +128,7 @@
 // Peer, WaitForReady, OnFinish, MaxCallRecvMsgSize, MaxCallSendMsgSize, PerRPCCredentials,
 // UseCompressor, CallAuthority, CallContentSubtype, ForceCodec, ForceCodecV2,
 // MaxRetryRPCBufferSize, StaticMethod; an option of another type means the one that it embeds, and
-// nothing with grpc.EmptyCallOption), weighted_round_robin, SetSendCompressor, a balancer's
+// nothing with grpc.EmptyCallOption), SetSendCompressor, a balancer's
 // NewSubConnOptions.CredsBundle. A hedgingPolicy is skipped and logged, as in grpc-go. Of the
 // options of grpc.NewServer and grpc.NewClient those without a counterpart here do not compile:
 // channelz, binary logs, xDS, ORCA, dialers, buffer sizes, idle timeouts.

@@ -89,7 +89,7 @@ func (cc *ClientConn) attempt(
 		l.release()
 		if picked.Done != nil {
 			picked.Done(balancer.DoneInfo{Err: err, Trailer: answer.Trailer, BytesSent: !notRun,
-				BytesReceived: err == nil})
+				BytesReceived: err == nil, ServerLoad: serverLoad(answer.Trailer)})
 		}
 		if notRun && refusals < maxRefusals && ctx.Err() == nil {
 			continue

@@ -163,9 +163,6 @@ func parseServiceConfig(text string) (*serviceConfig, error) {
 func (c *serviceConfig) chooseBalancer(list []map[string]json.RawMessage) error {
 	for _, entry := range list {
 		for name, raw := range entry {
-			if name == "weighted_round_robin" {
-				return fmt.Errorf("grpcerpc: service config: %s needs ORCA, which is not supported", name)
-			}
 			b := balancer.Get(name)
 			if b == nil || len(entry) != 1 {
 				continue

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"testing"
 
+	load "github.com/cncf/xds/go/xds/data/orca/v3"
 	"google.golang.org/grpc"
 	_ "google.golang.org/grpc/channelz/service" // balancers log to channelz then
 	"google.golang.org/grpc/codes"
@@ -12,6 +13,7 @@ import (
 	"google.golang.org/grpc/orca"
 	"google.golang.org/grpc/status"
 	_ "google.golang.org/grpc/xds" // registers balancers: outlier detection is its own
+	"google.golang.org/protobuf/proto"
 
 	"github.com/userspace-rpc/erpc/grpcerpc"
 	pb "github.com/userspace-rpc/erpc/grpcerpc/examples/helloworld/helloworldpb"
@@ -110,12 +112,43 @@ func TestOutlier(t *testing.T) {
 	}
 }
 
+// perCall is the config of weighted round robin with reports in the trailers of calls.
+const perCall = `{"weighted_round_robin": {"blackoutPeriod": "0s", "weightUpdatePeriod": "0.1s"}}`
+
+// reporter reports its load in the trailer of each call.
+type reporter struct {
+	nameSayer
+	load float64
+}
+
+func (r reporter) SayHello(ctx context.Context, in *pb.HelloRequest) (*pb.HelloReply, error) {
+	report := &load.OrcaLoadReport{ApplicationUtilization: r.load, RpsFractional: 100}
+	text, err := proto.Marshal(report)
+	if err != nil {
+		return nil, err
+	}
+	trailer := metadata.Pairs("endpoint-load-metrics-bin", string(text))
+	if err := grpc.SetTrailer(ctx, trailer); err != nil {
+		return nil, err
+	}
+	return r.nameSayer.SayHello(ctx, in)
+}
+
 // TestWeights: weighted round robin learns by ORCA which server has less to do, and calls it more
 // often.
 func TestWeights(t *testing.T) {
-	idle := serveLoad(t, nameSayer{name: "idle"}, 0.1)
-	busy := serveLoad(t, nameSayer{name: "busy"}, 0.9)
-	client := dial(t, outliers(weighted), idle, busy)
+	idle, busy := nameSayer{name: "idle"}, nameSayer{name: "busy"}
+	t.Run("out of band", func(t *testing.T) {
+		weigh(t, outliers(weighted), serveLoad(t, idle, 0.1), serveLoad(t, busy, 0.9))
+	})
+	t.Run("per call", func(t *testing.T) {
+		weigh(t, perCall, serve(t, reporter{idle, 0.1}), serve(t, reporter{busy, 0.9}))
+	})
+}
+
+// weigh calls until the idle one of two servers answers five times as often.
+func weigh(t *testing.T, balancer, idle, busy string) {
+	client := dial(t, balancer, idle, busy)
 	for got := map[string]int{}; got["idle"] < 5*got["busy"] || got["idle"]+got["busy"] < 60; {
 		if len(got) == 2 && got["idle"]+got["busy"] >= 60 {
 			clear(got) // the reports have not come yet

@@ -17,6 +17,8 @@ import (
 	"go.opentelemetry.io/otel/trace"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/health"
+	healthpb "google.golang.org/grpc/health/grpc_health_v1"
 	"google.golang.org/grpc/reflection"
 
 	"github.com/userspace-rpc/erpc/grpcerpc"
@@ -43,18 +45,19 @@ func (g *greeter) SayHelloAgain(in *pb.HelloRequest, s pb.Greeter_SayHelloAgainS
 
 func overUDP() (transport.Transport, error) { return udp.Listen("127.0.0.1:0", udp.Config{}) }
 
-// serve serves a greeter with reflection until the test ends, and returns its address.
+// serve serves a greeter with reflection and health until the test ends, and returns its address.
 func serve(t *testing.T, g pb.GreeterServer, opts ...grpcerpc.ServerOption) string {
 	t.Helper()
 	return serveAll(t, func(s grpc.ServiceRegistrar) {
 		pb.RegisterGreeterServer(s, g)
+		healthpb.RegisterHealthServer(s, health.NewServer())
 		reflection.Register(s.(reflection.GRPCServer))
 	}, opts...)
 }
 
 // serveAll serves what register registers until the test ends, and returns the address.
 func serveAll(
-	t *testing.T, register func(grpc.ServiceRegistrar), opts ...grpcerpc.ServerOption,
+	t testing.TB, register func(grpc.ServiceRegistrar), opts ...grpcerpc.ServerOption,
 ) string {
 	t.Helper()
 	tr, err := overUDP()
@@ -91,7 +94,7 @@ func start(
 	return g, cc
 }
 
-func within(t *testing.T) context.Context {
+func within(t testing.TB) context.Context {
 	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Minute)
 	t.Cleanup(cancel)
 	return ctx
@@ -160,7 +163,8 @@ func (c spanEnds) OnEnd(s sdktrace.ReadOnlySpan) {
 func (c spanEnds) Shutdown(context.Context) error   { return nil }
 func (c spanEnds) ForceFlush(context.Context) error { return nil }
 
-// TestGrpcurl: grpcurl's library lists services by reflection, and calls a method with JSON.
+// TestGrpcurl: grpcurl's library lists services by reflection, and calls methods with JSON, also
+// that of health.
 func TestGrpcurl(t *testing.T) {
 	g, cc := start(t, nil)
 	ctx := within(t)
@@ -171,18 +175,24 @@ func TestGrpcurl(t *testing.T) {
 	if err != nil || !slices.Contains(list, "helloworld.Greeter") {
 		t.Fatal(list, err)
 	}
-	in := strings.NewReader(`{"name": "grpcurl"}`)
-	parser, formatter, err := grpcurl.RequestParserAndFormatter(
-		grpcurl.FormatJSON, source, in, grpcurl.FormatOptions{})
-	if err != nil {
-		t.Fatal(err)
+	for method, json := range map[string][2]string{
+		"helloworld.Greeter/SayHello":      {`{"name": "grpcurl"}`, "Hello grpcurl"},
+		"grpc.health.v1.Health/Check":      {`{}`, "SERVING"},
+		"helloworld.Greeter/SayHelloAgain": {`{"name": "more"}`, "more"},
+	} {
+		parser, formatter, err := grpcurl.RequestParserAndFormatter(
+			grpcurl.FormatJSON, source, strings.NewReader(json[0]), grpcurl.FormatOptions{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		var out bytes.Buffer
+		h := &grpcurl.DefaultEventHandler{Out: &out, Formatter: formatter}
+		err = grpcurl.InvokeRPC(ctx, source, cc, method, nil, h, parser.Next)
+		if err != nil || h.Status.Code() != codes.OK || !strings.Contains(out.String(), json[1]) {
+			t.Errorf("%s: %v, %v, %s", method, err, h.Status, &out)
+		}
 	}
-	var out bytes.Buffer
-	h := &grpcurl.DefaultEventHandler{Out: &out, Formatter: formatter}
-	err = grpcurl.InvokeRPC(ctx, source, cc, "helloworld.Greeter/SayHello", nil, h, parser.Next)
-	if err != nil || h.Status.Code() != codes.OK || !strings.Contains(out.String(), "Hello grpcurl") {
-		t.Errorf("%v, %v, %s", err, h.Status, &out)
-	}
+	<-g.traces
 	<-g.traces
 }
 

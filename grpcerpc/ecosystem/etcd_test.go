@@ -3,27 +3,25 @@ package ecosystem
 import (
 	"net/url"
 	"testing"
-	"time"
 
-	"go.etcd.io/etcd/api/v3/etcdserverpb"
 	clientv3 "go.etcd.io/etcd/client/v3"
 	"go.etcd.io/etcd/client/v3/naming/endpoints"
 	"go.etcd.io/etcd/client/v3/naming/resolver"
 	"go.etcd.io/etcd/server/v3/embed"
-	"go.etcd.io/etcd/server/v3/etcdserver/api/v3rpc"
-	"google.golang.org/grpc"
 
 	"github.com/userspace-rpc/erpc/grpcerpc"
 	pb "github.com/userspace-rpc/erpc/grpcerpc/examples/helloworld/helloworldpb"
 )
 
 // etcd runs an etcd in this process until the test ends, and returns it and a client of it.
-func etcd(t *testing.T) (*embed.Etcd, *clientv3.Client) {
+func etcd(t testing.TB) (*embed.Etcd, *clientv3.Client) {
 	t.Helper()
+	t.Setenv("ETCD_CLIENT_DEBUG", "fatal") // its clients log each error of the tests
 	cfg := embed.NewConfig()
-	cfg.Dir, cfg.LogLevel, cfg.LogOutputs = t.TempDir(), "error", []string{"stderr"}
+	cfg.Dir, cfg.LogLevel, cfg.LogOutputs = t.TempDir(), "fatal", []string{"stderr"}
 	any := []url.URL{{Scheme: "http", Host: "127.0.0.1:0"}}
 	cfg.ListenClientUrls, cfg.ListenPeerUrls = any, any
+	cfg.UnsafeNoFsync = true // the disk is not what is tested
 	e, err := embed.StartEtcd(cfg)
 	if err != nil {
 		t.Fatal(err)
@@ -88,31 +86,4 @@ func TestEtcd(t *testing.T) {
 		t.Fatal(err)
 	}
 	until("one of them", func(seen map[string]int) bool { return seen["b in a row"] > 100 })
-}
-
-// TestEtcdLease: etcd's client keeps a lease alive over grpcerpc. Its options are of types of its
-// own, which its interceptors know.
-func TestEtcdLease(t *testing.T) {
-	e, c := etcd(t)
-	addr := serveAll(t, func(s grpc.ServiceRegistrar) {
-		etcdserverpb.RegisterLeaseServer(s, v3rpc.NewLeaseServer(e.Server))
-	})
-	cc, err := grpcerpc.NewClient("passthrough:///"+addr, grpcerpc.WithTransport(overUDP))
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer func() { _ = cc.Close() }()
-	leases := clientv3.NewLeaseFromLeaseClient(etcdserverpb.NewLeaseClient(cc), c, time.Minute)
-	defer func() { _ = leases.Close() }()
-	granted, err := leases.Grant(within(t), 60)
-	if err != nil {
-		t.Fatal(err)
-	}
-	kept, err := leases.KeepAlive(within(t), granted.ID)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if got := <-kept; got == nil || got.ID != granted.ID || got.TTL != 60 {
-		t.Errorf("the lease: %v", got)
-	}
 }

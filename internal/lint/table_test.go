@@ -126,6 +126,8 @@ var table = []row{
 	{path: "scripts/callpath"},
 	{path: "scripts/callpath/steady", may: []string{"erpc", "transport/udp"}},
 	{path: "scripts/grpc-suite"},
+	{path: "scripts/grpc-suite/endpoint", may: []string{
+		"transport", "transport/auto", "transport/faulty", "transport/udp"}},
 	{path: "scripts/guards"}, // drives go test
 	{path: "scripts/modproxy", third: []string{"golang.org/x/mod"}},
 	{path: "scripts/mutants"}, // drives go-gremlins, a command

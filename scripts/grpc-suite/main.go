@@ -3,9 +3,12 @@ package main
 import (
 	"flag"
 	"fmt"
+	"maps"
 	"os"
 	"path/filepath"
 	"regexp"
+	"slices"
+	"strings"
 	"time"
 )
 
@@ -15,9 +18,12 @@ var goTool = "go"
 // options are those of the command line.
 type options struct {
 	root, dir string
+	name      string // the suite's
+	suite     suite
 	match     *regexp.Regexp
 	listed    string // "only", "skip", or ""
 	net       string
+	loss      float64
 	jobs      int
 	limit     time.Duration
 	verbose   bool
@@ -25,9 +31,12 @@ type options struct {
 
 func main() {
 	o := options{}
+	flag.StringVar(&o.name, "suite", "test",
+		"what runs: "+strings.Join(slices.Sorted(maps.Keys(suites)), ", "))
 	run := flag.String("run", "", "only tests whose name matches this")
 	flag.StringVar(&o.listed, "listed", "", `tests of the lists: "only" those, or "skip" them`)
 	flag.StringVar(&o.net, "net", "udp", `what servers listen on: "udp", or "shm" beside it`)
+	flag.Float64Var(&o.loss, "loss", 0, "share of packets that servers lose, each way, 0 to 1")
 	flag.IntVar(&o.jobs, "j", 2, "tests at a time")
 	flag.DurationVar(&o.limit, "timeout", 40*time.Second, "how long a test may take")
 	flag.BoolVar(&o.verbose, "v", false, "print what tests that fail say")
@@ -43,6 +52,9 @@ func main() {
 }
 
 func (o *options) main(run string, show bool) (status int, err error) {
+	if o.suite = suites[o.name]; o.suite.run == nil {
+		return 0, fmt.Errorf("there is no suite %q", o.name)
+	}
 	if o.match, err = regexp.Compile(run); err != nil {
 		return 0, err
 	}
@@ -50,7 +62,7 @@ func (o *options) main(run string, show bool) (status int, err error) {
 		return 0, err
 	}
 	o.dir = filepath.Join(os.TempDir(), "erpc-grpc-suite")
-	if err := layOut(o.root, o.dir); err != nil {
+	if err := layOut(o.root, o.dir, o.suite); err != nil {
 		return 0, err
 	}
 	if show {
@@ -65,12 +77,14 @@ func (o *options) main(run string, show bool) (status int, err error) {
 	if err != nil {
 		return 0, err
 	}
-	if err := o.build(); err != nil {
-		return 0, err
-	}
-	tests, err := findTests(filepath.Join(o.dir, "grpc/test"))
+	all, err := o.suite.run(o, lists)
 	if err != nil {
 		return 0, err
 	}
-	return lists.judge(o.runAll(lists, tests)), nil
+	if o.name != "test" {
+		for i := range all {
+			all[i].name = o.name + ":" + all[i].name
+		}
+	}
+	return lists.judge(all), nil
 }

@@ -57,20 +57,19 @@ var added = map[string]string{
 	"erpc.go":             "grpc.go.txt",
 	"credentials/erpc.go": "credentials.go.txt",
 	"erpchook/hook.go":    "erpchook.go.txt",
-	"test/erpc_test.go":   "test.go.txt",
 }
 
-// layOut copies grpc-go's module to dir/grpc and writes the overlay, its JSON and a go.work beside
-// it.
-func layOut(root, dir string) error {
-	from, version, err := source(root)
+// layOut copies grpc-go's module to dir/grpc, and that of a suite to dir/suite, and writes the
+// overlay, its JSON and a go.work beside them.
+func layOut(root, dir string, of suite) error {
+	from, err := moduleDir(filepath.Join(root, "grpcerpc"), filepath.Join(root, "go.work"), grpcModule)
 	if err != nil {
 		return err
 	}
 	if err := os.RemoveAll(dir); err != nil {
 		return err
 	}
-	module := filepath.Join(dir, "grpc")
+	module, changed := filepath.Join(dir, "grpc"), filepath.Join(dir, "overlay")
 	if err := os.CopyFS(module, os.DirFS(from)); err != nil {
 		return err
 	}
@@ -79,7 +78,6 @@ func layOut(root, dir string) error {
 		path := filepath.Join(root, "scripts/grpc-suite/overlay", kept)
 		replace[filepath.Join(module, at)] = path
 	}
-	changed := filepath.Join(dir, "overlay")
 	if err := os.Mkdir(changed, 0o777); err != nil {
 		return err
 	}
@@ -94,6 +92,12 @@ func layOut(root, dir string) error {
 			}
 		}
 	}
+	if err := of.layOut(dir); err != nil {
+		return err
+	}
+	if err := of.hook(dir, replace); err != nil {
+		return err
+	}
 	text, err := json.Marshal(map[string]any{"Replace": replace})
 	if err != nil {
 		return err
@@ -101,36 +105,48 @@ func layOut(root, dir string) error {
 	if err := os.WriteFile(filepath.Join(dir, "overlay.json"), text, 0o666); err != nil {
 		return err
 	}
-	return workspace(root, dir, version)
+	return workspace(root, dir, of)
 }
 
-// source returns where grpc-go is, of the version that grpcerpc requires, and the version of erpc
-// that it does.
-func source(root string) (dir, version string, err error) {
-	list := exec.Command(goTool, "list", "-m", "-f", "{{.Dir}}", "google.golang.org/grpc")
-	list.Dir = filepath.Join(root, "grpcerpc")
-	list.Env = append(os.Environ(), "GOWORK="+filepath.Join(root, "go.work"))
+// grpcModule is grpc-go's module.
+const grpcModule = "google.golang.org/grpc"
+
+// moduleDir returns where a module is that the one of a folder requires, in a workspace or without
+// one ("off").
+func moduleDir(folder, workspace, module string) (string, error) {
+	list := exec.Command(goTool, "list", "-m", "-f", "{{.Dir}}", module)
+	list.Dir = folder
+	list.Env = append(os.Environ(), "GOWORK="+workspace)
 	out, err := list.Output()
 	if err != nil {
-		return "", "", fmt.Errorf("go list -m: %w", err)
+		return "", fmt.Errorf("go list -m %s: %w", module, err)
 	}
+	return strings.TrimSpace(string(out)), nil
+}
+
+// genproto is a version from which those packages have gone that modules of their own have: some
+// suites require an older one, and a workspace would have them twice.
+const genproto = "google.golang.org/genproto v0.0.0-20261026165753-2ffab32bce7e"
+
+// workspace has go use the copies beside the modules of this repository.
+func workspace(root, dir string, of suite) error {
 	mod, err := os.ReadFile(filepath.Join(root, "grpcerpc/go.mod"))
 	if err != nil {
-		return "", "", err
+		return err
 	}
 	_, rest, ok := strings.Cut(string(mod), "github.com/userspace-rpc/erpc ")
 	if !ok {
-		return "", "", fmt.Errorf("grpcerpc/go.mod does not require erpc")
+		return fmt.Errorf("grpcerpc/go.mod does not require erpc")
 	}
-	version, _, _ = strings.Cut(rest, "\n")
-	return strings.TrimSpace(string(out)), version, nil
-}
-
-// workspace has go use the copy beside the modules of this repository.
-func workspace(root, dir, version string) error {
-	text := fmt.Sprintf("go 1.26.0\n\nuse (\n\t./grpc\n\t%s\n\t%s\n)\n\n"+
-		"replace github.com/userspace-rpc/erpc %s => %s\n",
-		root, filepath.Join(root, "grpcerpc"), version, root)
+	version, _, _ := strings.Cut(rest, "\n")
+	use := []string{"./grpc", root, filepath.Join(root, "grpcerpc")}
+	if of.module != "" {
+		use = append(use, "./suite")
+	}
+	text := fmt.Sprintf("go 1.26.0\n\nuse (\n\t%s\n)\n\n"+
+		"replace github.com/userspace-rpc/erpc %s => %s\n\n"+
+		"replace google.golang.org/genproto => %s\n",
+		strings.Join(use, "\n\t"), version, root, genproto)
 	return os.WriteFile(filepath.Join(dir, "go.work"), []byte(text), 0o666)
 }
 

@@ -63,18 +63,18 @@ func findTests(dir string) ([]test, error) {
 	return list, nil
 }
 
-// build makes the program of grpc-go's tests.
-func (o *options) build() error {
-	cmd := exec.Command(goTool, "test", "-c", "-vet=off",
-		"-overlay", filepath.Join(o.dir, "overlay.json"),
-		"-o", filepath.Join(o.dir, "suite.test"), "google.golang.org/grpc/test")
-	cmd.Env = append(os.Environ(), "GOWORK="+filepath.Join(o.dir, "go.work"))
-	cmd.Dir = filepath.Join(o.dir, "grpc")
-	cmd.Stdout, cmd.Stderr = os.Stdout, os.Stderr
+// grpcTests runs those of grpc-go's package test.
+func (o *options) grpcTests(lists lists) ([]result, error) {
+	cmd := o.goCommand("test", "-c", "-vet=off", "-o", filepath.Join(o.dir, "suite.test"), "./test")
+	cmd.Stdout = os.Stdout
 	if err := cmd.Run(); err != nil {
-		return fmt.Errorf("grpc-go's tests with the overlay: %w", err)
+		return nil, fmt.Errorf("grpc-go's tests with the overlay: %w", err)
 	}
-	return nil
+	tests, err := findTests(filepath.Join(o.dir, "grpc/test"))
+	if err != nil {
+		return nil, err
+	}
+	return o.runAll(lists, tests), nil
 }
 
 // runAll runs the tests that were asked for, some at a time.
@@ -165,7 +165,7 @@ func (o *options) once(name, env string) ([]byte, error) {
 		"-test.run", pattern,
 		"-test.timeout", o.limit.String(), "-only_env", env)
 	cmd.Dir = filepath.Join(o.dir, "grpc/test")
-	cmd.Env = append(os.Environ(), "ERPC_SUITE_NET="+o.net)
+	cmd.Env = append(os.Environ(), o.environment()...)
 	out, err := cmd.CombinedOutput()
 	if err == nil && !strings.Contains(string(out), "--- PASS: ") &&
 		!strings.Contains(string(out), "--- SKIP: ") {
