@@ -37,8 +37,10 @@
 // Hello opens a connection: versions, user agent, authority. The server draws a token of 64 bits,
 // which counts only from the address that it was given to. Life and Leave follow and stay
 // unanswered. When Life's context ends at the server the client is gone, and when it is answered or
-// fails at the client the server is. Leave is answered when the server stops: that is gRPC's
-// GOAWAY, and Life goes on until the last call has ended. A request that waits at the server costs
+// fails at the client the server is. Leave is answered when the server stops, or the connection has
+// its age: that is gRPC's GOAWAY. Life goes on until the last call has ended, and then the client
+// closes the connection. What it sends before it knows is served, for 5 s at least: then calls are
+// refused as such that never ran, and the connection ends with the last one. A request that waits at the server costs
 // erpc no credit and no packet.
 //
 // Unary is a call: token, method, metadata, timeout, message. Its cancellation, its slot and late
@@ -89,7 +91,6 @@
 // # What differs from grpc-go
 //
 //   - A panic of a handler is an Internal error for its client; the server goes on.
-//   - Stop waits for handlers of unary calls that run over erpc, without WaitForHandlers too.
 //   - Without MaxConcurrentStreams a connection has at most 16,384 handlers of streams.
 //   - grpc-accept-encoding names the usual compressors that are registered when a client connects
 //     (gzip, zstd and such), and that of the call: grpc does not tell which others there are.
@@ -103,7 +104,8 @@
 //     length of a payload are the same number.
 //   - A unary message is one message of erpc: at most Config.MaxMessage, 65 MiB by default. Those
 //     of streams have no such bound.
-//   - Keepalive is erpc's: Config.Timing.Heartbeat and FailureTimeout, always on.
+//   - Keepalive is erpc's, always on: Config.Timing.Heartbeat and FailureTimeout, or the parameters
+//     of keepalive for both. Pings go out without calls too.
 //   - A server that owes answers and is silent for Timing.SilenceTimeout, 20 ms, gets no calls
 //     until it is heard, as in an erpc.Pool: its connection is unhealthy, or in TRANSIENT_FAILURE
 //     where the balancer does not listen for health. Half of the addresses at most are left so.
@@ -112,7 +114,7 @@
 //   - A service config's healthCheckConfig needs no import of grpc's health package.
 //   - Balancers learn loads by ORCA only where they ask servers for them, out of band. Those in
 //     trailers are not read, for which weighted_round_robin is refused.
-//   - ClientConn does not become idle by itself, and ResetConnectBackoff is not there.
+//   - ResetConnectBackoff is not there.
 //   - A connection has at most Config.MaxQueue unary calls, 65,536 by default, those that wait too.
 //     Further ones end with ResourceExhausted. While 4 MiB of requests of 16 KiB and more are on
 //     their way, others of that size wait; small calls and streams do not wait for them.
@@ -131,8 +133,8 @@
 // Peer, WaitForReady, OnFinish, MaxCallRecvMsgSize, MaxCallSendMsgSize, PerRPCCredentials,
 // UseCompressor, CallAuthority, CallContentSubtype, ForceCodec, ForceCodecV2,
 // MaxRetryRPCBufferSize, StaticMethod; an option of another type means the one that it embeds, and
-// nothing with grpc.EmptyCallOption), weighted_round_robin, SetSendCompressor, a balancer's
-// NewSubConnOptions.CredsBundle. A hedgingPolicy is skipped and logged, as in grpc-go. Of the
-// options of grpc.NewServer and grpc.NewClient those without a counterpart here do not compile:
-// channelz, binary logs, xDS, ORCA, dialers, buffer sizes, idle timeouts.
+// nothing with grpc.EmptyCallOption), weighted_round_robin, SetSendCompressor, bundles of a balancer
+// (NewSubConnOptions.CredsBundle) with other credentials than those. A hedgingPolicy is skipped and
+// logged, as in grpc-go. Of the options of grpc.NewServer and grpc.NewClient those without a
+// counterpart here do not compile: channelz, binary logs, xDS, ORCA, dialers, buffer sizes.
 package grpcerpc
