@@ -105,8 +105,8 @@ func (c *connCreds) loop(cc *ClientConn) (l *sharedLoop, release func() error, e
 	return l, l.release, nil
 }
 
-// check returns an error if there can be no connection with the credentials, or if calls would carry
-// what must not travel in the clear.
+// check returns an error if there can be no connection with the credentials, or if calls would
+// carry what must not travel in the clear.
 func (c *connCreds) check() error {
 	if c.err != nil {
 		return c.err

@@ -34,7 +34,8 @@ func NewTLS(cfg *tls.Config) credentials.TransportCredentials {
 	return &tlsCreds{credentials.NewTLS(c), c}
 }
 
-// sealing returns credentials as such of NewTLS if they say what they are made of; else as they are.
+// sealing returns credentials as such of NewTLS if they say what they are made of, others as they
+// are.
 func sealing(c credentials.TransportCredentials) credentials.TransportCredentials {
 	if t, ok := c.(interface{ SessionTLS() *tls.Config }); ok {
 		return &tlsCreds{c, demanding(t.SessionTLS())}

@@ -18,6 +18,7 @@
 //
 //	Loops         event loops, with a transport each, that ClientConns share
 //	ClientConn    a resolver of grpc, policies, and a part in a loop
+//	period        a time in which a ClientConn does not rest, with its resolver and policies
 //	policy        a balancer of grpc, current or about to take the current one's place
 //	subConn       a server that the balancer asked for: at most one link at a time
 //	link          a connection: an erpc.Client, the token that the server drew for it
@@ -40,8 +41,8 @@
 // fails at the client the server is. Leave is answered when the server stops, or the connection has
 // its age: that is gRPC's GOAWAY. Life goes on until the last call has ended, and then the client
 // closes the connection. What it sends before it knows is served, for 5 s at least: then calls are
-// refused as such that never ran, and the connection ends with the last one. A request that waits at the server costs
-// erpc no credit and no packet.
+// refused as such that never ran, and the connection ends with the last one. A request that waits
+// at the server costs erpc no credit and no packet.
 //
 // Unary is a call: token, method, metadata, timeout, message. Its cancellation, its slot and late
 // answers are erpc's own, and so is its deadline, but that erpc's packets round it up by at most a
@@ -133,8 +134,9 @@
 // Peer, WaitForReady, OnFinish, MaxCallRecvMsgSize, MaxCallSendMsgSize, PerRPCCredentials,
 // UseCompressor, CallAuthority, CallContentSubtype, ForceCodec, ForceCodecV2,
 // MaxRetryRPCBufferSize, StaticMethod; an option of another type means the one that it embeds, and
-// nothing with grpc.EmptyCallOption), weighted_round_robin, SetSendCompressor, bundles of a balancer
-// (NewSubConnOptions.CredsBundle) with other credentials than those. A hedgingPolicy is skipped and
-// logged, as in grpc-go. Of the options of grpc.NewServer and grpc.NewClient those without a
-// counterpart here do not compile: channelz, binary logs, xDS, ORCA, dialers, buffer sizes.
+// nothing with grpc.EmptyCallOption), weighted_round_robin, SetSendCompressor, bundles of a
+// balancer (NewSubConnOptions.CredsBundle) with other credentials than those. A hedgingPolicy is
+// skipped and logged, as in grpc-go. Of the options of grpc.NewServer and grpc.NewClient those
+// without a counterpart here do not compile: channelz, binary logs, xDS, ORCA, dialers, buffer
+// sizes.
 package grpcerpc

@@ -76,7 +76,9 @@ func (t *fakeTimer) Reset(d time.Duration) bool {
 }
 
 // ServerClock gives a server its time.
-func ServerClock(f *FakeClock) ServerOption { return func(o *serverOptions) { o.clock = f.clock() } }
+func ServerClock(f *FakeClock) ServerOption {
+	return func(o *serverOptions) { o.clock = f.clock() }
+}
 
 // Conns returns how many connections the server has that have lived, those of them whose clients
 // shall go elsewhere, and the calls that all have.

@@ -13,9 +13,9 @@ import (
 // defaultIdle is how long a ClientConn goes without a call until it rests, as in grpc-go.
 const defaultIdle = 30 * time.Minute
 
-// WithIdleTimeout has a ClientConn become idle that had no call for so long, an eighth more at most:
-// it closes its connections and the resolver. The next call or Connect has it begin anew. Default
-// 30 minutes; 0 is never.
+// WithIdleTimeout has a ClientConn become idle that had no call for so long, an eighth more at
+// most: it closes its connections and the resolver. The next call or Connect has it begin anew.
+// Default 30 minutes; 0 is never.
 func WithIdleTimeout(d time.Duration) DialOption {
 	return func(o *dialOptions) error {
 		o.idle = d
@@ -154,9 +154,10 @@ func (cc *ClientConn) sleep() {
 	}
 	r, both := cc.resolver, cc.policies
 	cc.resolver, cc.policies = nil, policies{}
-	cc.period.Store(nil)                                  // what a resolver says from now on means nothing
-	cc.picker.Store(&picking{newer: make(chan struct{})}) // nobody waits for the old one
+	cc.period.Store(nil) // what a resolver says from now on means nothing
 	cc.setState(connectivity.Idle)
+	// Nobody waits for the old one.
+	cc.picker.Store(&picking{newer: make(chan struct{})})
 	cc.mu.Unlock()
 	if r != nil {
 		r.Close()

@@ -10,8 +10,8 @@ import (
 	"github.com/userspace-rpc/erpc/erpc"
 )
 
-// Keepalive is erpc's: both sides ping a peer that is silent, in any case. What grpc-go's parameters
-// say is how long silence may last. Their defaults and least values are grpc-go's.
+// Keepalive is erpc's: both sides ping a peer that is silent, in any case. What grpc-go's
+// parameters say is how long silence may last. Their defaults and least values are grpc-go's.
 const (
 	clientTimeLeast = 10 * time.Second
 	serverTimeLeast = time.Second
@@ -32,7 +32,8 @@ var errTiming = errors.New("grpcerpc: keepalive parameters say what Heartbeat an
 // a server that is silent for Time, or for Timeout if that is shorter, gets some.
 //
 // ClientConns with the same parameters share event loops, if they have none of their own.
-// WithKeepaliveParams does not go with WithLoops, whose configuration has a Timing.
+// WithKeepaliveParams does not go with WithLoops, whose configuration has a Timing, nor with a
+// WithConfig that sets these fields of it.
 func WithKeepaliveParams(p keepalive.ClientParameters) DialOption {
 	return func(o *dialOptions) error {
 		p.Time = max(p.Time, clientTimeLeast)

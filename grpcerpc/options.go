@@ -49,9 +49,9 @@ type dialOptions struct {
 }
 
 // WithTransport chooses what packets travel over. The function is called once, and the ClientConn
-// owns what it returns: it has an event loop of its own. It is called again for connections to which
-// a balancer gives credentials of their own. The default is package transport/auto on any port:
-// shared memory to servers of this machine that have it, UDP to all others.
+// owns what it returns: it has an event loop of its own. It is called again for connections to
+// which a balancer gives credentials of their own. The default is package transport/auto on any
+// port: shared memory to servers of this machine that have it, UDP to all others.
 func WithTransport(open func() (transport.Transport, error)) DialOption {
 	return func(o *dialOptions) error {
 		o.transport = open

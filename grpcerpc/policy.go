@@ -78,7 +78,8 @@ func (cc *ClientConn) policyOf(config *serviceConfig) *policy {
 	}
 	p.balancer = balancer.Get(name).Build(p, balancer.BuildOptions{
 		Authority: cc.authority, CustomUserAgent: cc.opts.userAgent, Target: cc.parsed,
-		DialCreds: cc.credsOverTCP(), CredsBundle: cc.opts.bundle, ChannelzParent: grpcOptions().ChannelzParent,
+		DialCreds: cc.credsOverTCP(), CredsBundle: cc.opts.bundle,
+		ChannelzParent: grpcOptions().ChannelzParent,
 	})
 	return p
 }

@@ -13,8 +13,8 @@ import (
 	"google.golang.org/grpc/status"
 )
 
-// resolverConn is the resolver.ClientConn of a ClientConn. What a resolver says counts as long as its
-// period lasts.
+// resolverConn is the resolver.ClientConn of a ClientConn. What a resolver says counts as long as
+// its period lasts.
 type resolverConn struct {
 	resolver.ClientConn // nil: grpc may add methods
 	cc                  *ClientConn
