@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/binary"
 	"io"
+	"runtime"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -29,7 +30,7 @@ func (r *rig) hello(t *testing.T, what string) {
 // until waits until a condition holds.
 func until(t *testing.T, what string, holds func() bool) {
 	t.Helper()
-	for end := time.Now().Add(hang); !holds(); time.Sleep(time.Millisecond) {
+	for end := time.Now().Add(hang); !holds(); runtime.Gosched() {
 		if time.Now().After(end) {
 			t.Fatalf("%s: not after %v", what, hang)
 		}
