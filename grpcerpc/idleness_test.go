@@ -20,13 +20,15 @@ type sleepy struct {
 	*rig
 	clock         *grpcerpc.FakeClock
 	built, closed atomic.Int32 // resolvers
+	last          atomic.Pointer[resolver.ClientConn]
 }
 
 func newSleepy(t *testing.T, opts ...grpcerpc.DialOption) *sleepy {
 	s := &sleepy{rig: newRig(t, nil), clock: grpcerpc.NewFakeClock()}
 	m := manual.NewBuilderWithScheme("mine")
 	m.InitialState(at(s.addr, nil))
-	m.BuildCallback = func(resolver.Target, resolver.ClientConn, resolver.BuildOptions) {
+	m.BuildCallback = func(_ resolver.Target, cc resolver.ClientConn, _ resolver.BuildOptions) {
+		s.last.Store(&cc)
 		s.built.Add(1)
 	}
 	m.CloseCallback = func() { s.closed.Add(1) }
@@ -77,6 +79,10 @@ func TestIdleTimeout(t *testing.T) {
 	s.rests(t, "later", true)
 	until(t, "the connection's end", func() bool { all, _, _ := s.server.Conns(); return all == 0 })
 	s.clock.Advance(5 * time.Hour)
+	if err := (*s.last.Load()).UpdateState(at(s.addr, nil)); err == nil {
+		t.Error("a resolver that was closed was heard")
+	}
+	s.rests(t, "still", true)
 	s.hello(t, "a call that wakes it")
 	s.rests(t, "awake", false)
 	s.clock.Advance(68 * time.Minute)
