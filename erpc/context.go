@@ -60,6 +60,15 @@ func (r ReqHandle) Shorten(left time.Duration) {
 	}
 }
 
+// Cancel ends the context that HandleRequest gave for the request, as when its client gives it up:
+// for formats whose connections end before their sessions do. It does nothing when the handler has
+// returned.
+func (r ReqHandle) Cancel() {
+	if c := r.job.ctx.Load(); c != nil && c.h == r {
+		c.end(context.Canceled)
+	}
+}
+
 // shorten moves the deadline to an earlier time.
 func (c *handlerContext) shorten(at Time) {
 	c.mu.Lock()

@@ -80,6 +80,13 @@ func TestHandlerContextEnds(t *testing.T) {
 		}, context.DeadlineExceeded},
 		"server": {func(g *contextRig, _ *job, _ *handlerContext) { g.close() },
 			context.Canceled},
+		"by the server": {func(_ *contextRig, _ *job, c *handlerContext) { c.h.Cancel() },
+			context.Canceled},
+		"another's": {func(_ *contextRig, _ *job, c *handlerContext) {
+			other := c.h
+			other.reqNum++
+			other.Cancel()
+		}, nil},
 		"return": {func(_ *contextRig, _ *job, c *handlerContext) { c.finish() },
 			context.Canceled},
 		"before deadline": {func(*contextRig, *job, *handlerContext) {

@@ -28,6 +28,7 @@ type callInfo struct {
 	compressName string
 	failFast     bool
 	waited       bool // for the resolver
+	counts       bool // for the ClientConn's idleness, until the stream has ended
 	maxRecv      int
 	maxSend      int
 	creds        []credentials.PerRPCCredentials
@@ -219,18 +220,18 @@ func contentType(subtype string) string {
 }
 
 // outgoing collects the metadata of a call: the context's, the credentials', the balancer's.
-func (cc *ClientConn) outgoing(ctx context.Context, c *callInfo, extra metadata.MD) error {
+func (l *link) outgoing(ctx context.Context, c *callInfo, extra metadata.MD) error {
 	md, _ := metadata.FromOutgoingContext(ctx)
 	if len(extra) > 0 {
 		md = metadata.Join(md, extra)
 	}
 	c.call(extra[":authority"])
-	if c.called != "" && cc.opts.seals() {
+	if c.called != "" && l.creds.seals {
 		return status.Errorf(codes.Unavailable, "grpcerpc: the authority %q of a call cannot be "+
 			"checked by the certificate of a session with TLS", c.called)
 	}
-	if len(cc.opts.perRPC)+len(c.creds) > 0 {
-		more, err := cc.authenticate(ctx, c)
+	if len(l.creds.perRPC)+len(c.creds) > 0 {
+		more, err := l.authenticate(ctx, c)
 		if err != nil {
 			return err
 		}
@@ -257,11 +258,11 @@ func (c *callInfo) call(picked []string) {
 }
 
 // authenticate asks the credentials for metadata.
-func (cc *ClientConn) authenticate(ctx context.Context, c *callInfo) (metadata.MD, error) {
+func (l *link) authenticate(ctx context.Context, c *callInfo) (metadata.MD, error) {
 	ctx = credentials.NewContextWithRequestInfo(ctx, credentials.RequestInfo{
-		Method: c.method, AuthInfo: cc.opts.authInfo(),
+		Method: c.method, AuthInfo: l.creds.authInfo(),
 	})
-	audience := "https://" + cc.authority + c.method[:strings.LastIndexByte(c.method, '/')]
+	audience := "https://" + l.cc.authority + c.method[:strings.LastIndexByte(c.method, '/')]
 	md := metadata.MD{}
 	add := func(from credentials.PerRPCCredentials, code codes.Code) error {
 		data, err := from.GetRequestMetadata(ctx, audience)
@@ -273,13 +274,13 @@ func (cc *ClientConn) authenticate(ctx context.Context, c *callInfo) (metadata.M
 		}
 		return nil
 	}
-	for _, from := range cc.opts.perRPC {
+	for _, from := range l.creds.perRPC {
 		if err := add(from, codes.Unauthenticated); err != nil {
 			return nil, err
 		}
 	}
 	for _, from := range c.creds {
-		if from.RequireTransportSecurity() && !cc.opts.seals() {
+		if from.RequireTransportSecurity() && !l.creds.seals {
 			return nil, status.Error(codes.Unauthenticated,
 				"transport: cannot send secure credentials on an insecure connection")
 		}

@@ -62,32 +62,25 @@ func (s *clientStream) CloseSend() error {
 // its encoding, or that it comes too late. M is for stats handlers; nil if they know the message.
 func (s *clientStream) send(m any, memory *[]byte, err error) error {
 	size := len(*memory)
-	ok, full, err := s.put(memory, err)
+	ok, err := s.put(memory, err)
 	if !ok {
 		return err
 	}
 	if m != nil {
 		s.watch.outPayload(m, size)
 	}
-	if s.say(); !full {
-		return nil
-	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	for s.out.queued > maxQueued {
-		if s.wait(); s.over {
-			return s.sendError()
-		}
-	}
+	s.say()
 	return nil
 }
 
-// put puts a message into the outbox. Ok says that it is there, and full that there is so much that
-// the application has to wait.
-func (s *clientStream) put(memory *[]byte, err error) (ok, full bool, _ error) {
+// put puts a message into the outbox, once there is so little that the application need not wait.
+// Ok says that it is there.
+func (s *clientStream) put(memory *[]byte, err error) (ok bool, _ error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.check()
+	for s.check(); err == nil && !s.over && s.out.queued > maxQueued; s.check() {
+		s.wait()
+	}
 	if s.closed {
 		err = status.Error(codes.Internal, "SendMsg called after CloseSend")
 	}
@@ -95,16 +88,16 @@ func (s *clientStream) put(memory *[]byte, err error) (ok, full bool, _ error) {
 	case err != nil: // of this side, which ends the stream
 		s.end(err)
 		s.release()
-		return false, false, err
+		return false, err
 	case s.over:
-		return false, false, s.sendError()
+		return false, s.sendError()
 	}
 	s.out.putMessage(s.info.kind(), memory)
 	if !s.desc.ClientStreams && !s.closed {
 		s.closed = true
 		s.out.put(frame.HalfClose, nil)
 	}
-	return true, s.out.queued > maxQueued, nil
+	return true, nil
 }
 
 // sendError returns the error of send when the stream has ended: RecvMsg has the status.

@@ -36,12 +36,14 @@ type ClientConn struct {
 	authority string
 	opts      dialOptions
 	loop      *sharedLoop
+	creds     connCreds
 	patience  time.Duration    // helloWithin, but in tests
 	grpc      *grpc.ClientConn // never dialled; runs the interceptors
 	tcp       *grpc.ClientConn // for calls that cannot go over erpc; nil if none may
 	ctx       context.Context
 	cancel    context.CancelFunc
-	begun     sync.Once
+	idle      idleness
+	period    atomic.Pointer[period] // nil while it rests
 	config    atomic.Pointer[serviceConfig]
 	picker    atomic.Pointer[picking]
 	servers   atomic.Int64   // that the resolver knows
@@ -49,9 +51,7 @@ type ClientConn struct {
 	closing   sync.WaitGroup // of links that close
 	work      sync.WaitGroup // goroutines of background
 
-	throttle    atomic.Pointer[throttle] // of retries; nil: none
-	firstResult sync.Once
-	resolved    chan struct{} // closed when the resolver has said something
+	throttle atomic.Pointer[throttle] // of retries; nil: none
 
 	serial  serial // the resolver and the balancers run in it
 	applied bool   // a service config holds, or that there is none; in serial
@@ -79,19 +79,26 @@ type picking struct {
 // first call, over the event loop of a Loops.
 func NewClient(target string, options ...DialOption) (*ClientConn, error) {
 	cc := &ClientConn{target: target, state: connectivity.Idle, changed: make(chan struct{}),
-		resolved: make(chan struct{}), links: make(map[*link]struct{}), patience: helloWithin}
+		links: make(map[*link]struct{}), patience: helloWithin}
+	cc.idle.cc = cc
+	cc.idle.calls.Store(asleep)
 	cc.opts = dialOptions{
 		userAgent: "grpc-go/" + grpc.Version + " grpcerpc/1", backoff: backoff.DefaultConfig,
 		window: window, maxHeaders: defaultMaxHeaders, maxAttempts: defaultMaxAttempts,
+		idle: defaultIdle, clock: systemClock,
 	}
 	for _, opt := range options {
 		if err := opt(&cc.opts); err != nil {
 			return nil, err
 		}
 	}
-	if err := cc.opts.checkSecurity(); err != nil {
+	if err := cc.opts.unbundle(); err != nil {
 		return nil, err
 	}
+	if err := errors.Join(cc.opts.checkSecurity(), cc.opts.keepAlive()); err != nil {
+		return nil, err
+	}
+	cc.creds = connCreds{creds: cc.opts.creds, seals: cc.opts.seals(), perRPC: cc.opts.perRPC}
 	if cc.opts.serviceConfig != "" {
 		config, _ := parseServiceConfig(cc.opts.serviceConfig) // it was parsed before
 		cc.config.Store(config)
@@ -265,7 +272,9 @@ func (cc *ClientConn) Connect() {
 		cc.tcp.Connect()
 		return
 	}
-	cc.begin()
+	if cc.idle.wake() {
+		return
+	}
 	cc.serial.do(func() {
 		cc.mu.Lock()
 		p := cc.policies.latest()
@@ -276,43 +285,20 @@ func (cc *ClientConn) Connect() {
 	})
 }
 
-// begin makes the resolver, once.
-func (cc *ClientConn) begin() {
-	cc.begun.Do(func() {
-		cc.mu.Lock()
-		if cc.state == connectivity.Idle {
-			cc.setState(connectivity.Connecting) // so it is while the resolver says nothing
-		}
-		cc.mu.Unlock()
-		r, err := cc.builder.Build(cc.parsed, resolverConn{cc: cc}, resolver.BuildOptions{
-			DisableServiceConfig: cc.opts.noService, Authority: cc.authority,
-			DialCreds: cc.credsOverTCP(), MetricsRecorder: noMetrics,
-		})
-		if err != nil {
-			cc.serial.do(func() { cc.unresolved(err) })
-			return
-		}
-		cc.mu.Lock()
-		cc.resolver = r
-		closed := cc.closed
-		cc.mu.Unlock()
-		if closed {
-			r.Close()
-		}
-	})
-}
-
 // await waits for the first result of the resolver: what its service config says of methods holds
-// for all calls.
+// for all calls. The call is counted in.
 func (cc *ClientConn) await(ctx context.Context) (waited bool, err error) {
-	cc.begin()
+	p := cc.period.Load()
+	if p == nil {
+		return false, errClosing
+	}
 	select {
-	case <-cc.resolved:
+	case <-p.resolved:
 		return false, nil
 	default:
 	}
 	select {
-	case <-cc.resolved:
+	case <-p.resolved:
 		return true, nil
 	case <-ctx.Done():
 		return true, status.FromContextError(ctx.Err()).Err()
@@ -404,6 +390,7 @@ func (cc *ClientConn) Close() error {
 	r := cc.resolver
 	cc.mu.Unlock()
 	cc.cancel()
+	cc.idle.close()
 	if r != nil {
 		r.Close()
 	}
@@ -411,11 +398,7 @@ func (cc *ClientConn) Close() error {
 		cc.mu.Lock()
 		both := cc.policies
 		cc.mu.Unlock()
-		for _, p := range []*policy{both.pending, both.current} {
-			if p != nil {
-				p.close()
-			}
-		}
+		both.close()
 	})
 	cc.work.Wait()
 	cc.closeLinks()
@@ -465,7 +448,6 @@ func (cc *ClientConn) pickLink(
 		l, err := c.only.choose()
 		return l, balancer.PickResult{}, err
 	}
-	cc.begin()
 	var last error
 	for waited := false; ; waited = true {
 		p := cc.picker.Load()

@@ -50,7 +50,7 @@ func newPipe(l *link) *pipe {
 		p.armed, p.fetch = false, true
 		p.flush()
 	}
-	p.later = time.AfterFunc(time.Hour, func() { _ = l.cc.loop.Post(fetch) }) // as in say
+	p.later = time.AfterFunc(time.Hour, func() { _ = l.loop.Post(fetch) }) // as in say
 	p.later.Stop()
 	return p
 }
@@ -62,7 +62,7 @@ func (p *pipe) say(s *clientStream) error {
 		return err
 	}
 	if p.ready.add(s) {
-		_ = p.link.cc.loop.Post(p.run) // in vain only if the loop has ended, and the pipe with it
+		_ = p.link.loop.Post(p.run) // in vain only if the loop has ended, and the pipe with it
 	}
 	return p.failure() // if it failed meanwhile, nobody may have seen s
 }

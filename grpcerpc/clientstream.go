@@ -78,7 +78,7 @@ func (cc *ClientConn) beginStream(
 	if err != nil {
 		return nil, err
 	}
-	if err = cc.outgoing(ctx, c, picked.Metadata); err == nil {
+	if err = l.outgoing(ctx, c, picked.Metadata); err == nil {
 		err = l.fits(c)
 	}
 	if err != nil {

@@ -27,10 +27,20 @@ type tlsCreds struct {
 // would not ask for any.
 //
 // Credentials of credentials.NewTLS do not say what they were made of, so sessions cannot have
-// them. Write grpcerpc.NewTLS(cfg) in place of credentials.NewTLS(cfg).
+// them. Write grpcerpc.NewTLS(cfg) in place of credentials.NewTLS(cfg). Credentials of other kinds
+// can say it by a method SessionTLS() *tls.Config: then they are as good for sessions.
 func NewTLS(cfg *tls.Config) credentials.TransportCredentials {
 	c := demanding(cfg)
 	return &tlsCreds{credentials.NewTLS(c), c}
+}
+
+// sealing returns credentials as such of NewTLS if they say what they are made of, others as they
+// are.
+func sealing(c credentials.TransportCredentials) credentials.TransportCredentials {
+	if t, ok := c.(interface{ SessionTLS() *tls.Config }); ok {
+		return &tlsCreds{c, demanding(t.SessionTLS())}
+	}
+	return c
 }
 
 // demanding returns a copy of a config with which a server demands certificates over TCP where it
@@ -64,7 +74,7 @@ func (c *tlsCreds) Clone() credentials.TransportCredentials {
 // of package local, by which clients of other machines are refused; with others NewServer panics,
 // since it could not make sessions by them.
 func Creds(c credentials.TransportCredentials) ServerOption {
-	return func(o *serverOptions) { o.creds = c }
+	return func(o *serverOptions) { o.creds = sealing(c) }
 }
 
 // secured returns the configuration of a server's loops.
@@ -83,14 +93,20 @@ func (o *serverOptions) secured() erpc.Config {
 func (cc *ClientConn) secured() erpc.Config {
 	cfg := withDefaults(cc.opts.config)
 	if t, ok := cc.opts.creds.(*tlsCreds); ok {
-		cfg.TLS = t.cfg
-		if cfg.TLS.ServerName == "" && !cc.listed() {
-			cfg.TLS = t.cfg.Clone()
-			cfg.TLS.ServerName = cc.authority
-			if host, _, err := net.SplitHostPort(cc.authority); err == nil {
-				cfg.TLS.ServerName = host
-			}
-		}
+		cfg.TLS = cc.named(t)
+	}
+	return cfg
+}
+
+// named returns the config by which sessions know the ClientConn's servers.
+func (cc *ClientConn) named(t *tlsCreds) *tls.Config {
+	if t.cfg.ServerName != "" || cc.listed() {
+		return t.cfg
+	}
+	cfg := t.cfg.Clone()
+	cfg.ServerName = cc.authority
+	if host, _, err := net.SplitHostPort(cc.authority); err == nil {
+		cfg.ServerName = host
 	}
 	return cfg
 }
@@ -106,14 +122,6 @@ func (cc *ClientConn) listed() bool {
 func (o *dialOptions) seals() bool {
 	_, ok := o.creds.(*tlsCreds)
 	return ok || o.config.TLS != nil || o.loops != nil && o.loops.config.TLS != nil
-}
-
-// authInfo returns what per-RPC credentials learn of the connections.
-func (o *dialOptions) authInfo() credentials.AuthInfo {
-	if o.seals() {
-		return credentials.TLSInfo{CommonAuthInfo: private}
-	}
-	return security.AuthInfo
 }
 
 // private says that sealed sessions have privacy and integrity.

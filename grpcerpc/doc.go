@@ -18,6 +18,7 @@
 //
 //	Loops         event loops, with a transport each, that ClientConns share
 //	ClientConn    a resolver of grpc, policies, and a part in a loop
+//	period        a time in which a ClientConn does not rest, with its resolver and policies
 //	policy        a balancer of grpc, current or about to take the current one's place
 //	subConn       a server that the balancer asked for: at most one link at a time
 //	link          a connection: an erpc.Client, the token that the server drew for it
@@ -37,9 +38,11 @@
 // Hello opens a connection: versions, user agent, authority. The server draws a token of 64 bits,
 // which counts only from the address that it was given to. Life and Leave follow and stay
 // unanswered. When Life's context ends at the server the client is gone, and when it is answered or
-// fails at the client the server is. Leave is answered when the server stops: that is gRPC's
-// GOAWAY, and Life goes on until the last call has ended. A request that waits at the server costs
-// erpc no credit and no packet.
+// fails at the client the server is. Leave is answered when the server stops, or the connection has
+// its age: that is gRPC's GOAWAY. Life goes on until the last call has ended, and then the client
+// closes the connection. What it sends before it knows is served, for 5 s at least: then calls are
+// refused as such that never ran, and the connection ends with the last one. A request that waits
+// at the server costs erpc no credit and no packet.
 //
 // Unary is a call: token, method, metadata, timeout, message. Its cancellation, its slot and late
 // answers are erpc's own, and so is its deadline, but that erpc's packets round it up by at most a
@@ -67,8 +70,9 @@
 // Each side may have sent as many bytes of a stream's messages as the other one's application has
 // read, and 256 KiB, or what WithInitialWindowSize says. A message costs 32 bytes beside its own.
 // Limits are sums since the stream's begin, and travel in each section. While RecvMsg waits, parts
-// of its message count as read. So a message may be larger than the window, and an unread stream
-// holds a window at most on each side beside the 64 KiB that SendMsg leaves behind.
+// of its message count as read. So a message may be larger than the window. SendMsg waits while
+// more than 64 KiB are left behind, and leaves its message to them, as in grpc-go. So an unread
+// stream holds a window at most on each side, beside 64 KiB and a message.
 //
 // # What a peer can do wrong
 //
@@ -88,7 +92,6 @@
 // # What differs from grpc-go
 //
 //   - A panic of a handler is an Internal error for its client; the server goes on.
-//   - Stop waits for handlers of unary calls that run over erpc, without WaitForHandlers too.
 //   - Without MaxConcurrentStreams a connection has at most 16,384 handlers of streams.
 //   - grpc-accept-encoding names the usual compressors that are registered when a client connects
 //     (gzip, zstd and such), and that of the call: grpc does not tell which others there are.
@@ -102,14 +105,15 @@
 //     length of a payload are the same number.
 //   - A unary message is one message of erpc: at most Config.MaxMessage, 65 MiB by default. Those
 //     of streams have no such bound.
-//   - Keepalive is erpc's: Config.Timing.Heartbeat and FailureTimeout, always on.
+//   - Keepalive is erpc's, always on: Config.Timing.Heartbeat and FailureTimeout, or the parameters
+//     of keepalive for both. Pings go out without calls too.
 //   - A server that owes answers and is silent for Timing.SilenceTimeout, 20 ms, gets no calls
 //     until it is heard, as in an erpc.Pool: its connection is unhealthy, or in TRANSIENT_FAILURE
 //     where the balancer does not listen for health. Half of the addresses at most are left so.
 //   - Keys of outgoing metadata with upper case are sent in lower case; gRPC refuses some of them.
 //   - SendHeader of a unary handler travels with the answer.
 //   - A service config's healthCheckConfig needs no import of grpc's health package.
-//   - ClientConn does not become idle by itself, and ResetConnectBackoff is not there.
+//   - ResetConnectBackoff is not there.
 //   - A connection has at most Config.MaxQueue unary calls, 65,536 by default, those that wait too.
 //     Further ones end with ResourceExhausted. While 4 MiB of requests of 16 KiB and more are on
 //     their way, others of that size wait; small calls and streams do not wait for them.
@@ -128,8 +132,8 @@
 // Peer, WaitForReady, OnFinish, MaxCallRecvMsgSize, MaxCallSendMsgSize, PerRPCCredentials,
 // UseCompressor, CallAuthority, CallContentSubtype, ForceCodec, ForceCodecV2,
 // MaxRetryRPCBufferSize, StaticMethod; an option of another type means the one that it embeds, and
-// nothing with grpc.EmptyCallOption), SetSendCompressor, a balancer's
-// NewSubConnOptions.CredsBundle. A hedgingPolicy is skipped and logged, as in grpc-go. Of the
-// options of grpc.NewServer and grpc.NewClient those without a counterpart here do not compile:
-// channelz, binary logs, xDS, ORCA, dialers, buffer sizes, idle timeouts.
+// nothing with grpc.EmptyCallOption), SetSendCompressor, bundles of a balancer
+// (NewSubConnOptions.CredsBundle) with other credentials than those. A hedgingPolicy is skipped and
+// logged, as in grpc-go. Of the options of grpc.NewServer and grpc.NewClient those without a
+// counterpart here do not compile: channelz, binary logs, xDS, ORCA, dialers, buffer sizes.
 package grpcerpc

@@ -14,6 +14,15 @@ func (s *Server) RefuseCalls(refuse bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.draining = refuse
+	for _, c := range s.conns {
+		c.mu.Lock()
+		if c.shut = refuse; refuse {
+			c.calls++ // or it would end with the last call
+		} else {
+			c.calls--
+		}
+		c.mu.Unlock()
+	}
 }
 
 // HelloWithin bounds how long servers take to answer Hello. It is called before the first call.

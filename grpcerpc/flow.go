@@ -16,7 +16,7 @@ const (
 	window      = 256 << 10 // but for WithInitialWindowSize
 	messageCost = 32        // of a message beside its bytes, so that empty ones are bounded too
 	maxBatch    = 64 << 10
-	maxQueued   = 64 << 10 // bytes that SendMsg leaves behind without waiting
+	maxQueued   = 64 << 10 // bytes left behind with which SendMsg does not wait
 	turn        = 16 << 10 // bytes that a stream says of a batch before others have their turn
 	slack       = 4 << 10  // bytes by which a batch may be larger, to end a message
 	// A client has at most maxCalls exchanges of a connection under way. The server keeps maxParked

@@ -24,6 +24,8 @@ func (cc *ClientConn) invoke(
 	if cc.onlyTCP() {
 		return cc.tcp.Invoke(ctx, method, args, reply, opts...)
 	}
+	cc.idle.begin()
+	defer cc.idle.end()
 	waited, ended := cc.await(ctx)
 	c, err := cc.callInfoOf(method, opts)
 	switch {
@@ -102,7 +104,7 @@ func (cc *ClientConn) attempt(
 func (cc *ClientConn) send(
 	ctx context.Context, w *watch, c *callInfo, l *link, extra metadata.MD, args, reply any,
 ) (a frame.Answer, notRun bool, err error) {
-	if err = cc.outgoing(ctx, c, extra); err == nil {
+	if err = l.outgoing(ctx, c, extra); err == nil {
 		err = l.fits(c)
 	}
 	if err != nil {

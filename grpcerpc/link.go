@@ -20,6 +20,9 @@ import (
 // last two cases the calls that it has go on, and the last of them closes it.
 type link struct {
 	cc     *ClientConn
+	creds  *connCreds
+	loop   *sharedLoop
+	unloop func() error // gives it back
 	client *erpc.Client
 	token  uint64
 	peer   *peer.Peer
@@ -46,11 +49,11 @@ const helloWithin = 20 * time.Second
 
 // authorityOf returns the authority of calls to an address: WithAuthority's, else the address's
 // own, else that of the target. Sessions by TLS know the server by the last one.
-func (cc *ClientConn) authorityOf(a resolver.Address) (string, error) {
+func (cc *ClientConn) authorityOf(a resolver.Address, sealed bool) (string, error) {
 	if a.ServerName == "" || cc.opts.authority != "" || a.ServerName == cc.authority {
 		return cc.authority, nil
 	}
-	if cc.opts.seals() {
+	if sealed {
 		return "", fmt.Errorf("grpcerpc: %s has the ServerName %q, by which sessions with TLS cannot "+
 			"know it: WithAuthority gives them a name", a.Addr, a.ServerName)
 	}
@@ -61,29 +64,67 @@ func (cc *ClientConn) authorityOf(a resolver.Address) (string, error) {
 func (cc *ClientConn) openLink(
 	ctx context.Context, sc *subConn, at resolver.Address, onEnd func(),
 ) (*link, error) {
-	addr := at.Addr
-	authority, err := cc.authorityOf(at)
+	authority, err := cc.authorityOf(at, sc.creds.seals)
+	if err == nil {
+		err = sc.creds.check()
+	}
 	if err != nil {
 		return nil, err
 	}
-	l := &link{cc: cc, sc: sc, onEnd: onEnd, users: 1, authority: authority} // until it is open
-	local, err := cc.localServer(addr)
-	if err != nil {
+	l := &link{cc: cc, creds: sc.creds, sc: sc, onEnd: onEnd, users: 1, // until it is open
+		authority: authority}
+	if l.loop, l.unloop, err = sc.creds.loop(cc); err != nil {
 		return nil, err
 	}
-	client, err := cc.loop.DialWatched(ctx, addr, l)
-	if err != nil {
+	if err = l.connect(ctx, at.Addr); err != nil {
+		if l.client != nil {
+			_ = l.client.Close()
+		}
+		_ = l.unloop() // the error is why
 		return nil, err
 	}
-	hello := frame.Hello{Version: frame.Version, UserAgent: cc.opts.userAgent, Authority: l.authority,
-		Accept: accepted()}
-	limited, cancel := context.WithTimeout(ctx, cc.patience)
-	answer, err := client.Call(limited, frame.TypeHello, hello.Append(nil))
+	if err = l.begin(); err != nil {
+		return nil, err
+	}
+	return l, nil
+}
+
+// connect opens the connection at an address.
+func (l *link) connect(ctx context.Context, addr string) error {
+	local, err := l.localServer(addr)
+	if err != nil {
+		return err
+	}
+	if l.client, err = l.loop.DialWatched(ctx, addr, l); err != nil {
+		return err
+	}
+	w, err := l.hello(ctx, addr)
+	if err != nil {
+		return err
+	}
+	p := *security
+	if to, err := l.loop.transport.Resolve(addr); err == nil {
+		p.Addr = addrOf(to)
+	}
+	if local != nil {
+		p.AuthInfo = local
+	}
+	p.LocalAddr = addrOf(l.loop.transport.LocalAddr())
+	l.token, l.peer = w.Token, &p
+	l.places.most, l.maxHeaders = limitOf(w.MaxCalls), limitOf(w.MaxHeaders)
+	return nil
+}
+
+// hello asks the server for a connection.
+func (l *link) hello(ctx context.Context, addr string) (w frame.Welcome, err error) {
+	hello := frame.Hello{Version: frame.Version, UserAgent: l.cc.opts.userAgent,
+		Authority: l.authority, Accept: accepted()}
+	limited, cancel := context.WithTimeout(ctx, l.cc.patience)
+	answer, err := l.client.Call(limited, frame.TypeHello, hello.Append(nil))
 	if err != nil && limited.Err() != nil && ctx.Err() == nil {
-		err = fmt.Errorf("grpcerpc: %s did not say hello within %v", addr, cc.patience)
+		err = fmt.Errorf("grpcerpc: %s did not say hello within %v", addr, l.cc.patience)
 	}
 	cancel()
-	var w frame.Welcome
 	if err == nil {
 		w, err = frame.ParseWelcome(answer)
 	}
@@ -93,40 +134,32 @@ func (cc *ClientConn) openLink(
 	if err == nil && w.Version != frame.Version {
 		err = fmt.Errorf("grpcerpc: %s speaks version %d of the format", addr, w.Version)
 	}
-	if err != nil {
-		_ = client.Close()
-		return nil, err
-	}
-	p := *security
-	if to, err := cc.loop.transport.Resolve(addr); err == nil {
-		p.Addr = addrOf(to)
-	}
-	if local != nil {
-		p.AuthInfo = local
-	}
-	p.LocalAddr = addrOf(cc.loop.transport.LocalAddr())
-	l.client, l.token, l.peer = client, w.Token, &p
-	l.places.most, l.maxHeaders = limitOf(w.MaxCalls), limitOf(w.MaxHeaders)
+	return w, err
+}
+
+// begin lets calls use the connection.
+func (l *link) begin() error {
 	l.pipe = newPipe(l)
-	cc.mu.Lock()
-	cc.links[l] = struct{}{}
-	cc.mu.Unlock()
-	token := binary.LittleEndian.AppendUint64(nil, w.Token)
-	if err = client.KeepSlots(maxParked + 1); err == nil {
-		err = client.Start(frame.TypeLife, token, l.onLife)
+	l.cc.mu.Lock()
+	l.cc.links[l] = struct{}{}
+	l.cc.mu.Unlock()
+	token := binary.LittleEndian.AppendUint64(nil, l.token)
+	err := l.client.KeepSlots(maxParked + 1)
+	if err == nil {
+		err = l.client.Start(frame.TypeLife, token, l.onLife)
 	}
 	if err == nil {
-		err = client.Start(frame.TypeLeave, token, l.onLeave)
+		err = l.client.Start(frame.TypeLeave, token, l.onLeave)
 	}
 	if err != nil {
 		l.end()
-		return nil, err
+		return err
 	}
 	l.mu.Lock()
 	l.open = true
 	l.mu.Unlock()
 	l.drop()
-	return l, nil
+	return nil
 }
 
 // limitOf returns a limit that a server says as an int.
@@ -241,6 +274,7 @@ func (l *link) end() {
 // close closes the client and forgets the link.
 func (l *link) close() {
 	_ = l.client.Close() // nothing is left to be done about it
+	_ = l.unloop()
 	l.cc.mu.Lock()
 	defer l.cc.mu.Unlock()
 	delete(l.cc.links, l)

@@ -35,15 +35,15 @@ func ofPeer(a Addr) localConn {
 
 // localServer asks local credentials of a client about the server that an address names. It returns
 // nil for others.
-func (cc *ClientConn) localServer(addr string) (credentials.AuthInfo, error) {
-	if !isLocal(cc.opts.creds) {
+func (l *link) localServer(addr string) (credentials.AuthInfo, error) {
+	if !isLocal(l.creds.creds) {
 		return nil, nil
 	}
-	to, err := cc.loop.transport.Resolve(addr)
+	to, err := l.loop.transport.Resolve(addr)
 	if err != nil {
 		return nil, fmt.Errorf("grpcerpc: %w", err)
 	}
-	_, info, err := cc.opts.creds.ClientHandshake(context.Background(), "", ofPeer(addrOf(to)))
+	_, info, err := l.creds.creds.ClientHandshake(context.Background(), "", ofPeer(addrOf(to)))
 	if err != nil {
 		return nil, fmt.Errorf("transport: authentication handshake failed: %w", err)
 	}

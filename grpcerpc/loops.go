@@ -110,6 +110,8 @@ func (cc *ClientConn) loops() (*Loops, error) {
 			"give it Config.TLS, in place of credentials")
 	case o.loops != nil:
 		return o.loops, nil
+	case !own && !sealed && o.keepalive != nil:
+		return loopsFor(o.config.Timing), nil
 	case !own && !sealed:
 		return defaultLoops, nil
 	}

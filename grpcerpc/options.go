@@ -1,9 +1,12 @@
 package grpcerpc
 
 import (
+	"time"
+
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/backoff"
 	"google.golang.org/grpc/credentials"
+	"google.golang.org/grpc/keepalive"
 	"google.golang.org/grpc/resolver"
 	"google.golang.org/grpc/stats"
 
@@ -38,12 +41,17 @@ type dialOptions struct {
 	coders        coders
 	window        int                              // bytes that a stream may have received unread
 	creds         credentials.TransportCredentials // nil: none were given
+	bundle        credentials.Bundle               // nil: none was given
 	tcp           *tcpOptions                      // nil: calls go over erpc alone
+	keepalive     *keepalive.ClientParameters      // nil: erpc's
+	idle          time.Duration                    // without calls, until it rests; 0: never
+	clock         clock
 }
 
 // WithTransport chooses what packets travel over. The function is called once, and the ClientConn
-// owns what it returns: it has an event loop of its own. The default is package transport/auto on
-// any port: shared memory to servers of this machine that have it, UDP to all others.
+// owns what it returns: it has an event loop of its own. It is called again for connections to
+// which a balancer gives credentials of their own. The default is package transport/auto on any
+// port: shared memory to servers of this machine that have it, UDP to all others.
 func WithTransport(open func() (transport.Transport, error)) DialOption {
 	return func(o *dialOptions) error {
 		o.transport = open
@@ -203,7 +211,7 @@ func WithPerRPCCredentials(c credentials.PerRPCCredentials) DialOption {
 // over TCP if WithTCP says how; without it they are an error of NewClient.
 func WithTransportCredentials(c credentials.TransportCredentials) DialOption {
 	return func(o *dialOptions) error {
-		o.creds = c
+		o.creds = sealing(c)
 		return nil
 	}
 }

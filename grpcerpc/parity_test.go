@@ -53,28 +53,52 @@ func TestTap(t *testing.T) {
 	}
 }
 
-// TestStopLeavesHandlers: Stop waits for handlers with WaitForHandlers alone.
+// TestStopLeavesHandlers: Stop waits for handlers with WaitForHandlers alone. The contexts of those
+// that it leaves end, and their clients learn it at once.
 func TestStopLeavesHandlers(t *testing.T) {
-	began, release := make(chan struct{}, 1), make(chan struct{})
-	opts := []grpcerpc.ServerOption{grpcerpc.StreamInterceptor(func(
-		any, grpc.ServerStream, *grpc.StreamServerInfo, grpc.StreamHandler) error {
-		began <- struct{}{}
-		<-release
-		return nil
-	})}
+	began, release := make(chan context.Context, 2), make(chan struct{})
+	opts := []grpcerpc.ServerOption{
+		grpcerpc.StreamInterceptor(func(
+			_ any, ss grpc.ServerStream, _ *grpc.StreamServerInfo, _ grpc.StreamHandler) error {
+			began <- ss.Context()
+			<-release
+			return nil
+		}),
+		grpcerpc.UnaryInterceptor(func(
+			ctx context.Context, _ any, _ *grpc.UnaryServerInfo, _ grpc.UnaryHandler) (any, error) {
+			began <- ctx
+			<-release
+			return &pb.HelloReply{}, nil
+		})}
 	r := newRig(t, nil, opts...)
 	waits := newRig(t, nil, append(opts, grpcerpc.WaitForHandlers(true))...)
+	unary := make(chan error, 2)
+	var contexts []context.Context
 	for _, one := range []*rig{r, waits} {
 		_, err := one.client.Chat(within(t))
 		is(t, "begin", err, codes.OK)
-		eventually(t, began, "the handler")
+		go func() {
+			_, err := one.client.SayHello(within(t), &pb.HelloRequest{})
+			unary <- err
+		}()
+		for range 2 {
+			contexts = append(contexts, eventually(t, began, "the handler"))
+		}
 	}
 	r.server.Stop() // hangs if it waits
+	for _, ctx := range contexts[:2] {
+		eventually(t, ctx.Done(), "the end of a handler's context")
+		if ctx.Err() != context.Canceled {
+			t.Errorf("a handler's context: %v", ctx.Err())
+		}
+	}
+	is(t, "the call", eventually(t, unary, "the call"), codes.Unavailable)
 	stopped := make(chan struct{})
 	go func() {
 		waits.server.Stop()
 		close(stopped)
 	}()
+	is(t, "the other call", eventually(t, unary, "the other call"), codes.Unavailable)
 	select {
 	case <-stopped:
 		t.Error("Stop did not wait")

@@ -1,13 +1,14 @@
 package grpcerpc
 
 import (
-	"errors"
 	"slices"
+	"sync"
 
 	"google.golang.org/grpc/balancer"
 	"google.golang.org/grpc/balancer/base"
 	_ "google.golang.org/grpc/balancer/leastrequest" // registers least loaded
 	"google.golang.org/grpc/connectivity"
+	"google.golang.org/grpc/credentials"
 	estats "google.golang.org/grpc/experimental/stats"
 	"google.golang.org/grpc/resolver"
 )
@@ -25,6 +26,9 @@ type policy struct {
 	name                string
 	balancer            balancer.Balancer // fixed before the policy is told anything
 	state               balancer.State    // what it said last; cc.mu
+
+	bundles  map[credentials.Bundle]*connCreds // of NewSubConn; bundling guards it
+	bundling sync.Mutex
 }
 
 // policies are the policy that calls go by, and the one that will take its place. Cc.mu guards
@@ -37,6 +41,15 @@ func (p *policies) latest() *policy {
 		return p.pending
 	}
 	return p.current
+}
+
+// close ends both, in cc.serial.
+func (p *policies) close() {
+	for _, one := range []*policy{p.pending, p.current} {
+		if one != nil {
+			one.close()
+		}
+	}
 }
 
 // policyOf returns the latest policy after it has become that of a service config, in cc.serial.
@@ -65,7 +78,8 @@ func (cc *ClientConn) policyOf(config *serviceConfig) *policy {
 	}
 	p.balancer = balancer.Get(name).Build(p, balancer.BuildOptions{
 		Authority: cc.authority, CustomUserAgent: cc.opts.userAgent, Target: cc.parsed,
-		DialCreds: cc.credsOverTCP(), ChannelzParent: grpcOptions().ChannelzParent,
+		DialCreds: cc.credsOverTCP(), CredsBundle: cc.opts.bundle,
+		ChannelzParent: grpcOptions().ChannelzParent,
 	})
 	return p
 }
@@ -109,11 +123,8 @@ func (p *policy) left() bool { return p != p.cc.policies.current && p != p.cc.po
 func (p *policy) NewSubConn(
 	list []resolver.Address, opts balancer.NewSubConnOptions,
 ) (balancer.SubConn, error) {
-	//lint:ignore SA1019 it is refused
-	if opts.CredsBundle != nil {
-		return nil, errBundle
-	}
-	sc := &subConn{cc: p.cc, policy: p, addrs: list, tell: opts.StateListener,
+	creds := p.bundled(opts.CredsBundle) //lint:ignore SA1019 for balancers that have one
+	sc := &subConn{cc: p.cc, policy: p, creds: creds, addrs: list, tell: opts.StateListener,
 		state: connectivity.Idle, health: health{guards: opts.HealthCheckEnabled}}
 	if sc.tell == nil {
 		sc.tell = func(s balancer.SubConnState) {
@@ -128,9 +139,6 @@ func (p *policy) NewSubConn(
 	p.cc.subConns = append(p.cc.subConns, sc)
 	return sc, nil
 }
-
-// errBundle refuses a connection with credentials of its own: the sessions of a loop have one TLS.
-var errBundle = errors.New("grpcerpc: NewSubConnOptions.CredsBundle is not supported")
 
 // RemoveSubConn is SubConn.Shutdown.
 func (p *policy) RemoveSubConn(sc balancer.SubConn) { sc.Shutdown() }

@@ -13,16 +13,18 @@ import (
 	"google.golang.org/grpc/status"
 )
 
-// resolverConn is the resolver.ClientConn of a ClientConn.
+// resolverConn is the resolver.ClientConn of a ClientConn. What a resolver says counts as long as
+// its period lasts.
 type resolverConn struct {
 	resolver.ClientConn // nil: grpc may add methods
 	cc                  *ClientConn
+	period              *period
 }
 
 // UpdateState gives addresses to the balancer, and waits for its opinion.
 func (r resolverConn) UpdateState(s resolver.State) error {
 	result := make(chan error, 1)
-	if !r.cc.serial.do(func() { result <- r.cc.update(s) }) {
+	if !r.cc.serial.do(func() { result <- r.cc.update(r.period, s) }) {
 		return errClosing
 	}
 	return <-result
@@ -30,7 +32,7 @@ func (r resolverConn) UpdateState(s resolver.State) error {
 
 // ReportError tells the balancer that names cannot be resolved.
 func (r resolverConn) ReportError(err error) {
-	r.cc.serial.do(func() { r.cc.unresolved(err) })
+	r.cc.serial.do(func() { r.cc.unresolved(r.period, err) })
 }
 
 // NewAddress is the older form of UpdateState.
@@ -48,16 +50,22 @@ func (r resolverConn) ParseServiceConfig(text string) *serviceconfig.ParseResult
 }
 
 // unresolved takes an error of the resolver, in cc.serial.
-func (cc *ClientConn) unresolved(err error) {
+func (cc *ClientConn) unresolved(p *period, err error) {
+	if cc.period.Load() != p {
+		return
+	}
 	config := cc.config.Load()
 	cc.apply(config)
 	cc.policyOf(config).balancer.ResolverError(err)
-	cc.resolve()
+	p.resolve()
 }
 
 // update takes what a resolver says, in cc.serial.
-func (cc *ClientConn) update(s resolver.State) error {
-	defer cc.resolve()
+func (cc *ClientConn) update(p *period, s resolver.State) error {
+	if cc.period.Load() != p {
+		return errClosing
+	}
+	defer p.resolve()
 	if len(s.Endpoints) == 0 {
 		for _, a := range s.Addresses {
 			e := resolver.Endpoint{Addresses: []resolver.Address{a}}
@@ -124,6 +132,3 @@ var logger = grpclog.Component("grpcerpc")
 
 // hedgesTold is for what is logged of hedgingPolicy.
 var hedgesTold sync.Once
-
-// resolve lets calls begin that wait for the first result of the resolver.
-func (cc *ClientConn) resolve() { cc.firstResult.Do(func() { close(cc.resolved) }) }

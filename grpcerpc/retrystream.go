@@ -47,18 +47,22 @@ func (cc *ClientConn) newStream(
 	if cc.onlyTCP() {
 		return cc.tcp.NewStream(ctx, desc, method, opts...)
 	}
+	cc.idle.begin()
 	waited, ended := cc.await(ctx)
 	c, err := cc.callInfoOf(method, opts)
 	if err != nil {
+		cc.idle.end()
 		return nil, err
 	}
 	if ended != nil {
+		cc.idle.end()
 		c.finish(ended)
 		return nil, ended
 	}
-	c.waited = waited
+	c.waited, c.counts = waited, true
 	s, err := cc.newRetryStream(ctx, c, desc, cc.mayTCP(ctx))
 	if errors.Is(err, errOverTCP) {
+		cc.idle.end()
 		return cc.tcp.NewStream(ctx, desc, method, opts...)
 	}
 	return s, err
@@ -88,6 +92,9 @@ func (cc *ClientConn) newRetryStream(
 func (r *retryStream) finish(err error) {
 	r.ended.Do(func() {
 		r.cancel()
+		if r.info.counts {
+			r.cc.idle.end()
+		}
 		if errors.Is(err, io.EOF) {
 			err = nil
 		}

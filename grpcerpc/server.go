@@ -4,7 +4,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"reflect"
+	"slices"
 	"strings"
 	"sync"
 
@@ -54,10 +56,9 @@ type Server struct {
 	methods  map[string]*method // fixed once serving has begun
 
 	mu       sync.Mutex
-	idle     sync.Cond // active has become 0
+	gone     sync.Cond // there is a connection less, or Stop was called
 	serving  bool
 	draining bool
-	active   int // calls under way
 	conns    map[uint64]*serverConn
 	peers    map[transport.Addr]int // how many of them each address has
 	serves   sync.WaitGroup         // calls of Serve
@@ -69,11 +70,15 @@ type Server struct {
 // gave is wrong, as grpc.NewServer does for options that contradict each other.
 func NewServer(opts ...ServerOption) *Server {
 	o := serverOptions{maxRecv: defaultMaxRecv, maxSend: defaultMaxSend, maxStreams: 1 << 14,
-		maxHeaders: defaultMaxHeaders}
+		maxHeaders: defaultMaxHeaders, clock: systemClock}
 	for _, opt := range opts {
 		opt(&o)
 	}
-	rpc, err := erpc.NewServer(o.secured())
+	err := o.keepAlive()
+	var rpc *erpc.Server
+	if err == nil {
+		rpc, err = erpc.NewServer(o.secured())
+	}
 	if err != nil {
 		panic(fmt.Sprintf("grpcerpc: %v", err))
 	}
@@ -82,7 +87,7 @@ func NewServer(opts ...ServerOption) *Server {
 		services: make(map[string]service), methods: make(map[string]*method),
 		conns: make(map[uint64]*serverConn), peers: make(map[transport.Addr]int),
 	}
-	s.idle.L = &s.mu
+	s.gone.L = &s.mu
 	s.ctx, s.cancel = context.WithCancel(context.Background())
 	err = errors.Join(
 		rpc.Handle(frame.TypeHello, s.onHello),
@@ -170,52 +175,29 @@ func (s *Server) Serve(tr transport.Transport) error {
 	return err
 }
 
-// begin counts a call in, unless the server stops. A stream has a goroutine of its own.
-func (s *Server) begin(stream bool) bool {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.draining {
-		return false
-	}
-	s.active++
-	if stream {
-		s.handlers.Add(1)
-	}
-	return true
-}
-
-// end counts a call out.
-func (s *Server) end() {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.active--; s.active == 0 {
-		s.idle.Broadcast()
-	}
-}
-
-// GracefulStop refuses new calls, tells all clients to go elsewhere, waits until the calls under
-// way have ended, and stops.
+// GracefulStop refuses new connections, tells all clients to go elsewhere, waits until they have
+// gone, and stops. What they call before they know is served. A client has gone when its last call
+// has ended; one that does not go takes no new calls after drainWithin.
 func (s *Server) GracefulStop() {
-	s.goAway()
+	for _, c := range s.refuse() {
+		c.drain()
+	}
 	s.eachTCP((*grpc.Server).GracefulStop)
 	s.mu.Lock()
-	for s.active > 0 && s.ctx.Err() == nil {
-		s.idle.Wait()
+	for len(s.conns) > 0 && s.ctx.Err() == nil {
+		s.gone.Wait()
 	}
 	s.mu.Unlock()
-	s.closeConns()
 	_ = s.rpc.Shutdown(s.ctx) // its error says that Stop came in between
 	s.stop(true)
 }
 
-// goAway refuses what is new and tells the clients.
-func (s *Server) goAway() {
+// refuse has the server take no new connections, and returns those that it has.
+func (s *Server) refuse() []*serverConn {
 	s.mu.Lock()
+	defer s.mu.Unlock()
 	s.draining = true
-	s.mu.Unlock()
-	for _, c := range s.listConns() {
-		c.leave()
-	}
+	return slices.Collect(maps.Values(s.conns))
 }
 
 // Stop ends all calls and all connections, and the contexts of handlers. With WaitForHandlers it
@@ -223,12 +205,14 @@ func (s *Server) goAway() {
 func (s *Server) Stop() { s.stop(s.opts.waits) }
 
 func (s *Server) stop(wait bool) {
-	s.goAway()
+	all := s.refuse()
 	s.cancel()
+	for _, c := range all {
+		c.kill()
+	}
 	s.mu.Lock()
-	s.idle.Broadcast()
+	s.gone.Broadcast()
 	s.mu.Unlock()
-	s.closeConns()
 	closed := make(chan struct{})
 	go func() {
 		_ = s.rpc.Close() // nothing is left to be done about it; it waits for unary handlers

@@ -86,7 +86,7 @@ func (st *serverStream) SendMsg(m any) error {
 		return st.spoil(err)
 	}
 	size := len(data)
-	ok, first, full, err := st.put(memory)
+	ok, first, err := st.put(memory)
 	if !ok {
 		return err
 	}
@@ -94,29 +94,25 @@ func (st *serverStream) SendMsg(m any) error {
 		st.watch.outHeader(st.name, "", st.header, st.conn.peer) // it does not change any more
 	}
 	st.watch.outPayload(m, size)
-	if st.say(); !full {
-		return nil
-	}
-	st.mu.Lock()
-	defer st.mu.Unlock()
-	for st.err == nil && st.out.queued > maxQueued {
-		st.changed.Wait()
-	}
-	return st.err
+	st.say()
+	return nil
 }
 
-// put puts a message into the outbox. Ok says that it is there, first that the header went before
-// it, and full that there is so much that the handler has to wait.
-func (st *serverStream) put(memory *[]byte) (ok, first, full bool, err error) {
+// put puts a message into the outbox, once there is so little that the handler need not wait. Ok
+// says that it is there, and first that the header went before it.
+func (st *serverStream) put(memory *[]byte) (ok, first bool, err error) {
 	st.mu.Lock()
 	defer st.mu.Unlock()
+	for st.err == nil && !st.ended && st.out.queued > maxQueued {
+		st.changed.Wait()
+	}
 	if st.err != nil || st.ended {
-		return false, false, false, st.err
+		return false, false, st.err
 	}
 	first = !st.headerSent
 	st.putHeader(true)
 	st.out.putMessage(st.coding.kind(), memory)
-	return true, first, st.out.queued > maxQueued, nil
+	return true, first, nil
 }
 
 func (st *serverStream) RecvMsg(m any) error {

@@ -5,7 +5,6 @@ import (
 	"crypto/rand"
 	"encoding/binary"
 	"fmt"
-	"maps"
 	"net/netip"
 	"slices"
 	"strings"
@@ -71,7 +70,12 @@ type serverConn struct {
 	mu      sync.Mutex
 	alive   bool // Life has come
 	leaving bool // the client shall go elsewhere
+	shut    bool // ... and has had the time for that: no calls begin
 	over    bool
+	calls   int        // under way, of both kinds
+	unary   *unaryCall // those of one request, a list
+	since   time.Time  // when there were no calls any more
+	timers  connTimers
 	wait    erpc.ReqHandle // Leave, if it waits
 	waits   bool
 	streams map[uint64]*serverStream
@@ -142,6 +146,7 @@ func (s *Server) newConn(r erpc.ReqHandle, h *frame.Hello) (*serverConn, string)
 	s.peers[c.from]++
 	s.conns[c.token] = c
 	c.expiry = time.AfterFunc(lifeWithin, c.expire)
+	c.watchAge()
 	return c, ""
 }
 
@@ -207,61 +212,6 @@ func (c *serverConn) keep(h erpc.ReqHandle) bool {
 	}
 	c.wait, c.waits = h, true
 	return true
-}
-
-// leave answers Leave. The connection stays for the calls that it has.
-func (c *serverConn) leave() {
-	c.mu.Lock()
-	waits := c.waits
-	c.leaving, c.waits = true, false
-	c.mu.Unlock()
-	if waits {
-		_ = c.wait.RespondBytes(nil) // in vain if the session has ended
-	}
-}
-
-// close ends the connection and all its streams.
-func (c *serverConn) close() {
-	c.leave()
-	s := c.server
-	s.mu.Lock()
-	c.expiry.Stop() // it was set under the lock
-	if s.conns[c.token] == c {
-		delete(s.conns, c.token)
-		if s.peers[c.from]--; s.peers[c.from] == 0 {
-			delete(s.peers, c.from)
-		}
-	}
-	s.mu.Unlock()
-	c.mu.Lock()
-	if !c.over {
-		c.over = true
-		close(c.ended)
-	}
-	streams := make([]*serverStream, 0, len(c.streams))
-	for _, st := range c.streams {
-		streams = append(streams, st)
-	}
-	c.mu.Unlock()
-	for _, st := range streams {
-		st.abort()
-	}
-	gone := status.New(codes.Unavailable, "grpcerpc: the connection has ended")
-	_ = c.pipe.rpc.Post(func(*erpc.Rpc) { c.pipe.shut(gone) }) // in vain if the loop has ended
-}
-
-// closeConns ends all connections.
-func (s *Server) closeConns() {
-	for _, c := range s.listConns() {
-		c.close()
-	}
-}
-
-// listConns returns all connections.
-func (s *Server) listConns() []*serverConn {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return slices.Collect(maps.Values(s.conns))
 }
 
 // stream returns the stream of a section, a new one if it opens one. It returns nil for a stream

@@ -4,6 +4,7 @@ import (
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/credentials"
 	"google.golang.org/grpc/encoding"
+	"google.golang.org/grpc/keepalive"
 	"google.golang.org/grpc/stats"
 	"google.golang.org/grpc/tap"
 
@@ -30,6 +31,8 @@ type serverOptions struct {
 	tap        tap.ServerInHandle               // nil: none
 	waits      bool                             // Stop does, for handlers
 	creds      credentials.TransportCredentials // nil: none were given
+	keepalive  keepalive.ServerParameters
+	clock      clock
 }
 
 // ServerConfig sets the configuration of the event loops. Fields that are zero get the defaults
@@ -108,8 +111,7 @@ func InTapHandle(h tap.ServerInHandle) ServerOption {
 	return func(o *serverOptions) { o.tap = h }
 }
 
-// WaitForHandlers has Stop wait for handlers to return. Default false. Those of unary calls over
-// erpc are waited for in any case.
+// WaitForHandlers has Stop wait for handlers to return. Default false.
 func WaitForHandlers(w bool) ServerOption { return func(o *serverOptions) { o.waits = w } }
 
 // StatsHandler adds a stats handler.

@@ -120,7 +120,7 @@ func (st *serverStream) begin(h *frame.Head) error {
 	if st.coding, err = s.codingOf(h); err != nil {
 		return err
 	}
-	if !s.begin(true) {
+	if !st.conn.begin(nil) {
 		st.notRun = true
 		return status.Error(codes.Unavailable, "grpcerpc: the server is shutting down")
 	}
@@ -229,14 +229,14 @@ func (st *serverStream) leave() {
 	st.mu.Lock()
 	defer st.mu.Unlock()
 	if st.returned = true; st.over {
-		st.conn.server.end()
+		st.conn.end(nil)
 	}
 }
 
 // conclude notes that the client gets no more. The call counts until then, for GracefulStop.
 func (st *serverStream) conclude() {
 	if !st.over && st.returned {
-		st.conn.server.end()
+		st.conn.end(nil)
 	}
 	st.over = true
 	st.conn.forget(st)

@@ -111,9 +111,12 @@ type unaryCall struct {
 	ctx     context.Context
 	watch   watch
 
+	prev, next *unaryCall // in conn.unary
+
 	mu       sync.Mutex
 	incoming metadata.MD // what came; complete once it was asked for
 	complete bool
+	answered bool // or aborted: message is nobody's any more
 	sent     bool // SendHeader was called
 	header   metadata.MD
 	trailer  metadata.MD
@@ -131,11 +134,6 @@ func (s *Server) onUnary(ctx context.Context, r erpc.ReqHandle) {
 		refuse(r, codes.Unavailable, "grpcerpc: the server does not know the connection", true)
 		return
 	}
-	if !s.begin(false) {
-		refuse(r, codes.Unavailable, "grpcerpc: the server is shutting down", true)
-		return
-	}
-	defer s.end()
 	if us := head.Timeout; us > farTimeout && us <= maxTimeout { // beyond what erpc counts
 		var cancel context.CancelFunc
 		ctx, cancel = context.WithTimeout(ctx, time.Duration(us)*time.Microsecond)
@@ -162,6 +160,11 @@ func (s *Server) onUnary(ctx context.Context, r erpc.ReqHandle) {
 		k.head = &frame.Head{Subtype: bytes.Clone(head.Subtype),
 			Authority: bytes.Clone(head.Authority), Compressor: bytes.Clone(head.Compressor)}
 	}
+	if !conn.begin(k) {
+		refuse(r, codes.Unavailable, "grpcerpc: the server is shutting down", true)
+		return
+	}
+	defer conn.end(k) // from here on abort may answer, and the request is nobody's then
 	k.ctx = callContext{k}
 	if s.opts.tap != nil {
 		if k.ctx, err = s.tapped(k.ctx, k.name, k.metadata()); err != nil {
@@ -172,7 +175,7 @@ func (s *Server) onUnary(ctx context.Context, r erpc.ReqHandle) {
 	if len(s.opts.stats) > 0 {
 		k.watch, k.ctx = newWatch(k.ctx, s.opts.stats, false,
 			stats.RPCTagInfo{FullMethodName: k.name})
-		k.watch.inHeader(k.name, string(head.Compressor), k.metadata(), conn.peer)
+		k.watch.inHeader(k.name, string(k.head.Compressor), k.metadata(), conn.peer)
 		k.watch.begin(false, false, false)
 	}
 	reply, err := k.run()
@@ -216,21 +219,36 @@ func (k *unaryCall) run() (any, error) {
 }
 
 func (k *unaryCall) decodeRequest(v any) error {
-	err := k.decode(k.message, k.decompressor != nil, k.server.opts.maxRecv, v)
+	err := k.decodeMessage(v)
 	if err == nil {
 		k.watch.inPayload(v, len(k.message))
 	}
 	return err
 }
 
+// decodeMessage decodes the request, for which abort waits: it is nobody's after the answer.
+func (k *unaryCall) decodeMessage(v any) error {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if k.answered {
+		return status.FromContextError(context.Canceled).Err()
+	}
+	return k.decode(k.message, k.decompressor != nil, k.server.opts.maxRecv, v)
+}
+
 // answer answers the call. In vain if the session has ended, which nobody can be told.
 func (k *unaryCall) answer(r erpc.ReqHandle, reply any, err error) {
 	k.mu.Lock()
-	k.sent = true
+	aborted := k.answered
+	k.sent, k.answered = true, true
 	a := frame.Answer{Header: k.header, Trailer: k.trailer, Compressed: k.compressor != nil,
 		Encoding: k.answersBy}
 	k.mu.Unlock()
 	defer func() { k.watch.end(a.Trailer, err) }()
+	if aborted {
+		_ = r.RespondError(errAborted) // as abort does, if that does not come first
+		return
+	}
 	if err == nil {
 		var size int
 		if size, err = k.succeed(r, &a, reply); err == nil {
@@ -241,6 +259,21 @@ func (k *unaryCall) answer(r erpc.ReqHandle, reply any, err error) {
 	}
 	a.Status, a.Compressed, a.Encoding = toFrame(handlerStatus(err)), false, ""
 	_ = r.RespondBytes(a.AppendHead(nil))
+}
+
+// errAborted is errEnded as an error of erpc: RespondError may be called twice at once.
+var errAborted = &erpc.Error{Code: erpc.Code(errEnded.Code()), Text: errEnded.Message()}
+
+// abort answers a call whose connection has ended, and ends the context of its handler.
+func (k *unaryCall) abort() {
+	k.mu.Lock()
+	answered := k.answered
+	k.answered = true
+	k.mu.Unlock()
+	if r, ok := erpc.HandleFrom(k.base); ok && !answered {
+		r.Cancel()
+		_ = r.RespondError(errAborted) // in vain if the handler has just returned, or the session ended
+	}
 }
 
 // succeed answers with a message and returns its size. The error is that of its encoding.

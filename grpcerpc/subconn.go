@@ -22,6 +22,7 @@ type subConn struct {
 	balancer.SubConn // nil: grpc may add methods
 	cc               *ClientConn
 	policy           *policy // which asked for it
+	creds            *connCreds
 	tell             func(balancer.SubConnState)
 
 	mu       sync.Mutex

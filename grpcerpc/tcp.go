@@ -53,13 +53,7 @@ func (o *dialOptions) checkSecurity() error {
 		}
 		return nil
 	}
-	for _, c := range o.perRPC {
-		if c.RequireTransportSecurity() && !o.seals() {
-			return errors.New("grpcerpc: the credentials require transport level security, " +
-				"and the sessions of grpcerpc are not sealed")
-		}
-	}
-	return nil
+	return (&connCreds{seals: o.seals(), perRPC: o.perRPC}).check()
 }
 
 // dialTCP makes the connection for what cannot go over erpc. It connects with the first call.
@@ -75,11 +69,14 @@ func (cc *ClientConn) dialTCP() (err error) {
 	opts := []grpc.DialOption{
 		grpc.WithTransportCredentials(cc.credsOverTCP()), grpc.WithUserAgent(o.userAgent),
 		grpc.WithResolvers(append(o.resolvers[:len(o.resolvers):len(o.resolvers)], static{})...),
-		grpc.WithMaxHeaderListSize(uint32(o.maxHeaders)),
+		grpc.WithMaxHeaderListSize(uint32(o.maxHeaders)), grpc.WithIdleTimeout(max(o.idle, 0)),
 	}
 	opts = append(opts, o.coders.dialTCP()...)
 	if o.window != window {
 		opts = append(opts, grpc.WithInitialWindowSize(int32(o.window)))
+	}
+	if o.keepalive != nil {
+		opts = append(opts, grpc.WithKeepaliveParams(*o.keepalive))
 	}
 	if o.authority != "" {
 		opts = append(opts, grpc.WithAuthority(o.authority))
@@ -141,7 +138,7 @@ func (s *Server) ServeTCP(lis net.Listener, opts ...grpc.ServerOption) error {
 		grpc.ChainUnaryInterceptor(o.unary...), grpc.ChainStreamInterceptor(o.stream...),
 		grpc.MaxRecvMsgSize(o.maxRecv), grpc.MaxSendMsgSize(o.maxSend), grpc.WaitForHandlers(o.waits),
 		grpc.MaxConcurrentStreams(uint32(o.maxStreams)),
-		grpc.MaxHeaderListSize(uint32(o.maxHeaders)),
+		grpc.MaxHeaderListSize(uint32(o.maxHeaders)), grpc.KeepaliveParams(o.keepalive),
 	}
 	for _, h := range o.stats {
 		all = append(all, grpc.StatsHandler(h))
