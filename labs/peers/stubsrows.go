@@ -131,7 +131,7 @@ func blockedStubs() (list []stubsCase) {
 	}{
 		{stubs.BlockLoad, "calls", 70, 70 << 10}, {stubs.StuckLoad, "streams", 70, 70 << 10},
 		{stubs.BlockLoad, "calls", 8, 4 << 20}, {stubs.StuckLoad, "streams", 8, 4 << 20},
-		{stubs.BlockLoad, "calls", 60_000, 32}, {stubs.StuckLoad, "streams", 70_000, 32},
+		{stubs.BlockLoad, "calls", 70_000, 32}, {stubs.StuckLoad, "streams", 70_000, 32},
 	} {
 		c := stubsCaseOf(fmt.Sprintf("8 %s beside %d calls of %s that block", tt.what, tt.count,
 			sizeText(tt.size)), stubs.Load{Kind: tt.kind, Size: 32, Callers: 8, Beside: tt.count,
@@ -183,8 +183,11 @@ func lossStubs() (list []stubsCase) {
 // warmup is how long a load runs before it is measured.
 func (c *stubsCase) warmup() time.Duration {
 	switch c.load.Kind {
-	case stubs.BlockLoad, stubs.StuckLoad, stubs.IdleLoad:
-		return 2 * time.Second // until all calls are there, and what they have left is at rest
+	case stubs.BlockLoad, stubs.StuckLoad, stubs.IdleLoad: // all are there, and at rest
+		if c.load.Beside > 10_000 {
+			return 5 * time.Second
+		}
+		return 2 * time.Second
 	}
 	return 200 * time.Millisecond
 }
