@@ -53,8 +53,8 @@ var stubsNotes = []string{
 		"and default settings but for limits of message sizes. Ratios are taken within a round.",
 	"A client has one connection. Messages are google.protobuf.BytesValue; their ends are compared. " +
 		"CPU per call is that of both processes, per call or message.",
-	"Links: one veth pair between two namespaces, random loss both ways; TCP has cubic, or reno where " +
-		"the machine allows namespaces no cubic.",
+	"Links: one veth pair between two namespaces, random loss both ways; TCP has cubic, or reno " +
+		"where the machine allows namespaces no cubic.",
 }
 
 func (r *stubsRun) run(e env) (err error) {
