@@ -196,8 +196,8 @@ func putBuffer(b *[]byte) {
 	pool.Put(b)
 }
 
-// grown returns b with room for n more bytes. If that makes it large it is one of largeBuffers, which
-// putBuffer takes back.
+// grown returns b with room for n more bytes. If that makes it large it is one of largeBuffers,
+// which putBuffer takes back.
 func grown(b []byte, n int) []byte {
 	size := len(b) + n
 	if size <= cap(b) || size <= maxKept || size > maxLargeKept {
