@@ -78,7 +78,7 @@ func appendMessage(b []byte, codec encoding.CodecV2, v any) ([]byte, error) {
 	}
 	if m, ok := v.(proto.Message); ok && isProto(codec) {
 		size := proto.Size(m)
-		out, err := appendProto(slices.Grow(b, size), m, size)
+		out, err := appendProto(grown(b, size), m, size)
 		if err != nil {
 			return b, status.Errorf(codes.Internal, "grpc: error while marshaling: %v", err)
 		}
@@ -171,17 +171,41 @@ func tooLargeToSend(size, most int) error {
 		"trying to send message larger than max (%d vs. %d)", size, most)
 }
 
-// buffers has memory for messages under way.
-var buffers = sync.Pool{New: func() any { return new([]byte) }}
+// buffers has memory for messages under way, and largeBuffers for those of more than maxKept bytes.
+var buffers, largeBuffers = newBuffers(), newBuffers()
 
-// maxKept is the largest buffer that goes back to buffers.
-const maxKept = 256 << 10
+func newBuffers() *sync.Pool { return &sync.Pool{New: func() any { return new([]byte) }} }
+
+// The largest buffers that go back to buffers, and to largeBuffers.
+const (
+	maxKept      = 256 << 10
+	maxLargeKept = 4<<20 + 4<<10
+)
 
 func getBuffer() *[]byte { return buffers.Get().(*[]byte) }
 
 func putBuffer(b *[]byte) {
-	if cap(*b) <= maxKept {
-		*b = (*b)[:0]
-		buffers.Put(b)
+	pool := buffers
+	switch n := cap(*b); {
+	case n > maxLargeKept:
+		return
+	case n > maxKept:
+		pool = largeBuffers
 	}
+	*b = (*b)[:0]
+	pool.Put(b)
+}
+
+// grown returns b with room for n more bytes. If that makes it large it is one of largeBuffers,
+// which putBuffer takes back.
+func grown(b []byte, n int) []byte {
+	size := len(b) + n
+	if size <= cap(b) || size <= maxKept || size > maxLargeKept {
+		return slices.Grow(b, n)
+	}
+	l := *largeBuffers.Get().(*[]byte)
+	if cap(l) < size {
+		l = make([]byte, 0, size)
+	}
+	return append(l[:0], b...)
 }

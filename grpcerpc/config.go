@@ -6,7 +6,8 @@ import "github.com/userspace-rpc/erpc/erpc"
 const (
 	defaultSlots      = 64
 	defaultMaxMessage = 64<<20 + 1<<20 // a message of 64 MiB, with metadata
-	defaultBackground = 1 << 16
+	defaultBackground = 1 << 17
+	defaultQueue      = defaultBackground / 4 * 3 // an address's part of them: its calls run, or end
 	defaultCredits    = 128
 )
 
@@ -20,6 +21,9 @@ func withDefaults(cfg erpc.Config) erpc.Config {
 	}
 	if cfg.Credits == 0 {
 		cfg.Credits = defaultCredits // one for each slot, and some: 32 hold up most of 64 callers
+	}
+	if cfg.MaxQueue == 0 {
+		cfg.MaxQueue = defaultQueue
 	}
 	if cfg.MaxBackground == 0 {
 		cfg.MaxBackground = defaultBackground

@@ -114,7 +114,7 @@
 //   - SendHeader of a unary handler travels with the answer.
 //   - A service config's healthCheckConfig needs no import of grpc's health package.
 //   - ResetConnectBackoff is not there.
-//   - A connection has at most Config.MaxQueue unary calls, 65,536 by default, those that wait too.
+//   - A connection has at most Config.MaxQueue unary calls, 98,304 by default, those that wait too.
 //     Further ones end with ResourceExhausted. While 4 MiB of requests of 16 KiB and more are on
 //     their way, others of that size wait; small calls and streams do not wait for them.
 //   - Where a server lets an address have no further session, all but seven of its Slots are for
@@ -122,7 +122,7 @@
 //     itself, and its streams five, or a quarter of fewer than 20. Of 4 slots they have one, and
 //     one with unary calls: a call that blocks stops them. Fewer do not serve a connection.
 //   - Defaults of erpc.Config that are grpcerpc's own: 64 Slots, 128 Credits, MaxMessage of 65 MiB,
-//     MaxBackground of 65536.
+//     MaxBackground of 131,072, of which an address has three quarters, and MaxQueue as much.
 //
 // # What is refused
 //

@@ -19,6 +19,7 @@ const (
 	maxQueued   = 64 << 10 // bytes left behind with which SendMsg does not wait
 	turn        = 16 << 10 // bytes that a stream says of a batch before others have their turn
 	slack       = 4 << 10  // bytes by which a batch may be larger, to end a message
+	growth      = 4        // times what has come of a large message is the memory it has at most
 	// A client has at most maxCalls exchanges of a connection under way. The server keeps maxParked
 	// unanswered when it has nothing to say, so the others are there to send with: at least one, for
 	// which the client keeps a slot. Both do with fewer where sessions have few slots; see parks.
@@ -88,12 +89,18 @@ func (in *inbox) grow(b []byte) error {
 		return status.Error(codes.ResourceExhausted, "grpcerpc: the peer ignores flow control")
 	}
 	m := &in.part
-	if uint64(len(m.data)+len(b)) > in.size {
+	size := uint64(len(m.data) + len(b))
+	if size > in.size {
 		return errFrames
 	}
-	if m.memory == nil {
+	switch {
+	case m.memory == nil:
 		m.memory = getBuffer()
 		m.data = slices.Grow((*m.memory)[:0], int(min(in.size, window)))
+	case size > uint64(cap(m.data)): // the loop copies it: not often, and not for a size alone
+		old := m.data
+		m.data = grown(old, int(min(in.size, growth*size))-len(old))
+		putBuffer(&old)
 	}
 	m.data = append(m.data, b...)
 	if in.reading && in.ready.len() == 0 {

@@ -1,6 +1,8 @@
 package grpcerpc
 
 import (
+	"bytes"
+	"encoding/binary"
 	"testing"
 
 	"github.com/userspace-rpc/erpc/grpcerpc/internal/frame"
@@ -65,5 +67,54 @@ func TestWindows(t *testing.T) {
 				out.allow(in.tell())
 			}
 		}
+	}
+}
+
+// TestGrowth: a message that comes in pieces moves rarely, and its memory is at most growth times
+// what has come, or a window: the loop copies it, and a size is no more than a word.
+func TestGrowth(t *testing.T) {
+	const size, piece = 3 << 20, 16 << 10
+	buffers, largeBuffers = newBuffers(), newBuffers() // those of other tests may be larger
+	in := newInbox(size, window)
+	in.reading = true
+	data := make([]byte, size)
+	for i := range data {
+		data[i] = byte(i % 251)
+	}
+	moved, last := 0, 0
+	for at := 0; at < size; at += piece {
+		b, kind := data[at:at+piece], frame.More
+		if at == 0 {
+			b, kind = append(binary.AppendUvarint(nil, size), b...), frame.Message
+		}
+		if err := in.accept(kind, b); err != nil {
+			t.Fatal(err)
+		}
+		in.tell()
+		if n := cap(in.part.data); n != last {
+			if most := max(window, growth*(at+piece)); at+piece < size && n > most {
+				t.Errorf("%d bytes have %d of memory, want at most %d", at+piece, n, most)
+			}
+			moved, last = moved+1, n
+		}
+	}
+	m, ok := in.take()
+	if !ok || !bytes.Equal(m.data, data) {
+		t.Fatalf("%d bytes have come: %v", len(m.data), ok)
+	}
+	if moved > 4 { // the last one is the message's end
+		t.Errorf("memory was taken %d times", moved)
+	}
+	m.free()
+}
+
+// TestGrown: memory has room for what is to come, and what was there stays.
+func TestGrown(t *testing.T) {
+	for _, n := range []int{1, maxKept, maxKept + 1, 1 << 20, maxLargeKept, maxLargeKept + 1} {
+		got := grown([]byte("head"), n)
+		if string(got) != "head" || cap(got)-len(got) < n {
+			t.Errorf("%d bytes: %q with room for %d", n, got, cap(got)-len(got))
+		}
+		putBuffer(&got)
 	}
 }

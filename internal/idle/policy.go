@@ -136,7 +136,7 @@ func (p *Policy) Idle(now, since monotime.Time, s State) Step {
 		p.begin(now, since, &s)
 	}
 	p.seen, p.since, p.calm = now, since, 0
-	if now >= p.switchAt && !p.cfg.Locked {
+	if now >= p.switchAt && !p.cfg.Locked && !p.slept { // a sleep has let them run
 		p.switchAt = now.Add(s.switchEvery())
 		p.switched = s.Handlers
 		return Switch

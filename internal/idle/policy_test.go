@@ -398,6 +398,25 @@ func TestSwitch(t *testing.T) {
 	}
 }
 
+// TestNoSwitchAfterSleep: a loop that wakes up for nothing sleeps on after one pass, whatever
+// handlers wait at its server: they had the processor while it slept.
+func TestNoSwitchAfterSleep(t *testing.T) {
+	m := newMachine(adaptive)
+	m.state.Handlers = true
+	since := m.now
+	for m.step(since) != Sleep {
+		m.now = m.now.Add(us)
+	}
+	for n := range 100 {
+		m.now = m.now.Add(125 * ms)
+		m.p.Slept(m.now)
+		if s := m.step(since); s != Sleep {
+			t.Fatalf("step %v after %d sleeps", s, n+1)
+		}
+		m.now = m.now.Add(10 * us)
+	}
+}
+
 // TestShortSpellsSwitchToo: short spells add up, so goroutines get their turn though no spell lasts
 // until it.
 func TestShortSpellsSwitchToo(t *testing.T) {

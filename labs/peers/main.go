@@ -38,6 +38,8 @@ func commands() []command {
 			does: "calls from goroutines in the situations that programs meet, and their bars"},
 		{name: "large", setup: setupLarge, does: "large messages and lost packets, over loopback and " +
 			"veth pairs (needs root), and their bars"},
+		{name: "stubs", setup: setupStubs, does: "grpcerpc beside grpc-go: calls, streams, TLS, large " +
+			"messages beside small ones, idle streams, loss, and their bars"},
 		{name: "raw", does: "udp and raw Ethernet across a veth pair, beside their raw transports; " +
 			"needs root", setup: setupRaw},
 		{name: "table", does: "a Markdown table of the JSON files that bench wrote", setup: setupTable},
@@ -47,6 +49,8 @@ func commands() []command {
 		{name: "idle-serve", hidden: true, setup: setupIdleServe},
 		{name: "idle-client", hidden: true, setup: setupIdleClient},
 		{name: "kill-client", hidden: true, setup: setupKillClient},
+		{name: "stubs-serve", hidden: true, setup: setupStubsServe},
+		{name: "stubs-client", hidden: true, setup: setupStubsClient},
 		{name: "busy", hidden: true, setup: setupBusy},
 	}
 }

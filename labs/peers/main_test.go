@@ -34,7 +34,8 @@ Parse-2   10.00n ± 9%   9.01n ± 40%  ~ (p=0.589 n=6)
 func TestMain(m *testing.M) {
 	if len(os.Args) > 1 {
 		switch os.Args[1] {
-		case "serve", "client", "idle-serve", "idle-client", "kill-client", "busy":
+		case "serve", "client", "idle-serve", "idle-client", "kill-client", "stubs-serve",
+			"stubs-client", "busy":
 			main()
 		case "test":
 			fmt.Println("BenchmarkX 1 2 ns/op", strings.Join(os.Args[2:], " "))

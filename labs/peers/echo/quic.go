@@ -27,7 +27,7 @@ type quicServer struct {
 }
 
 func listenQUIC(addr string, z Sizes) (Server, error) {
-	cfg := tlsConfig()
+	cfg := TLSConfig()
 	cfg.NextProtos, cfg.ClientAuth = []string{quicProtocol}, tls.NoClientCert
 	l, err := quic.ListenAddr(addr, cfg, nil)
 	if err != nil {
@@ -85,7 +85,7 @@ type quicConn struct {
 }
 
 func dialQUIC(ctx context.Context, addr string, z Sizes) (Conn, error) {
-	cfg := tlsConfig()
+	cfg := TLSConfig()
 	cfg.NextProtos, cfg.ServerName = []string{quicProtocol}, net.IPv4(127, 0, 0, 1).String()
 	c, err := quic.DialAddr(ctx, addr, cfg, nil)
 	if err != nil {

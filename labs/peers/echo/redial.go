@@ -15,7 +15,7 @@ import (
 // keys of before go on, and with new ones each time.
 func Redialling() []Peer {
 	psk := func() erpc.Config { return erpc.Config{PSK: [][]byte{[]byte("labs/peers, 16 B")}} }
-	config := sync.OnceValue(tlsConfig)
+	config := sync.OnceValue(TLSConfig)
 	mutual := func() erpc.Config { return erpc.Config{TLS: config()} }
 	each := func() erpc.Config { return erpc.Config{TLS: config().Clone()} }
 	grpcTLS := grpcTLSPeer

@@ -20,30 +20,30 @@ var (
 	grpcTLSPeer = Peer{
 		Name: "grpc-go-tls", Module: "google.golang.org/grpc", Transport: "tcp", Secure: true,
 		Listen: func(z Sizes) (Server, error) {
-			return serveGRPC("127.0.0.1:0", z, credentials.NewTLS(tlsConfig()))
+			return serveGRPC("127.0.0.1:0", z, credentials.NewTLS(TLSConfig()))
 		},
 		Dial: func(_ context.Context, addr string, z Sizes) (Conn, error) {
-			return clientGRPC(addr, z, credentials.NewTLS(tlsConfig()))
+			return clientGRPC(addr, z, credentials.NewTLS(TLSConfig()))
 		},
 	}
 	erpcTLSPeer = Peer{
 		Name: "erpc-client-tls", Module: "github.com/userspace-rpc/erpc", Transport: "udp", Secure: true,
 		Listen: func(z Sizes) (Server, error) {
 			cfg := erpcConfig(z)
-			cfg.TLS = tlsConfig()
+			cfg.TLS = TLSConfig()
 			return serveERPC("127.0.0.1:0", z, cfg)
 		},
 		Dial: func(ctx context.Context, addr string, z Sizes) (Conn, error) {
 			cfg := erpcConfig(z)
-			cfg.TLS = tlsConfig()
+			cfg.TLS = TLSConfig()
 			return clientERPC(ctx, addr, cfg)
 		},
 	}
 )
 
-// tlsConfig returns the config of either side. All processes make the same authority, from a seed:
+// TLSConfig returns the config of either side. All processes make the same authority, from a seed:
 // it vouches for nobody but these benchmarks.
-func tlsConfig() *tls.Config {
+func TLSConfig() *tls.Config {
 	seed := sha256.Sum256([]byte("labs/peers"))
 	key := ed25519.NewKeyFromSeed(seed[:])
 	ca := &x509.Certificate{

@@ -34,11 +34,12 @@ type Turn struct {
 	// Of several clients: the least calls of one, relative to an equal share.
 	Least float64 `json:"least_share,omitempty"`
 
-	// Of calls beside larger ones: the percentiles that they have alone, us, how often theirs is the
-	// 99th alone, and how many of the larger ones there were per second.
+	// Of calls beside others: the percentiles that they have alone, us, how often theirs is the 99th
+	// alone, how much longer theirs is, us, and how many of the others there were per second.
 	AloneP50  float64 `json:"alone_p50_us,omitempty"`
 	AloneP99  float64 `json:"alone_p99_us,omitempty"`
 	Growth    float64 `json:"p99_growth,omitempty"`
+	More      float64 `json:"p99_more_us,omitempty"`
 	BesideRps float64 `json:"beside_rps,omitempty"`
 
 	// Of a client of two servers, one of which is killed: the fewest calls that ended well in a
@@ -150,6 +151,7 @@ var columns = []column{
 	{"alone p50", "alone p50", func(t *Turn) float64 { return t.AloneP50 }, micros, false, false},
 	{"alone p99", "alone p99", func(t *Turn) float64 { return t.AloneP99 }, micros, false, false},
 	{"growth", "p99 beside / alone", func(t *Turn) float64 { return t.Growth }, part, false, false},
+	{"more", "p99 more than alone", func(t *Turn) float64 { return t.More }, micros, false, true},
 	{"beside", "large ones/s", func(t *Turn) float64 { return t.BesideRps }, cli.CountText, true,
 		false},
 	{"ejected", "ejected after", func(t *Turn) float64 { return t.Ejected }, micros, false, false},
