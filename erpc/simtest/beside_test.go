@@ -57,7 +57,7 @@ func (b beside) start(t *testing.T) *besideRun {
 	if err := r.c.net.SetLinkBits(server.id, b.bits); err != nil {
 		t.Fatal(err)
 	}
-	size := max(20_000, min(bdp, 500_000))
+	size := max(20_000, (bdp+net.PortBuffer)/2) // four calls are twice what link and queue hold
 	for range b.ours {
 		r.ours = append(r.ours,
 			r.c.stream(r.c.add(cfg, sim.EndpointConfig{}), server.id, size, 4))
