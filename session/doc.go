@@ -138,7 +138,8 @@
 // ([Pacing].Losses): its window is CUBIC's (RFC 9438, package cc/cubic), at first 8 packets and at
 // most the credits that were agreed on, also where the owner fixes them. It grows for each packet
 // that is answered, small messages too, while at least half of it is in use. A loss takes three
-// tenths, once for all that was under way; a timeout in which nothing came back leaves one packet.
+// tenths, once for all that was under way, and nothing leaves for half a round trip; a timeout in
+// which nothing came back leaves one packet.
 // A packet that waits for its handler is no loss, however late: so requests of one packet, of
 // which no more than the slots are under way, have no part in it. Each packet asks for an answer
 // of its own: with strides, what a slot has sent without asking waits, beside slots that go on,

@@ -41,6 +41,16 @@ func (c *Client) loss(silent bool, now monotime.Time) {
 		w.Expired(now, w.Size)
 	} else {
 		w.Lost(now, w.Size)
+		c.hush(now)
 	}
 	c.sizeTo(w.Size)
+}
+
+// hush has nothing leave for half a round trip after a loss. What is behind the lost packets counts
+// as under way no longer, so the window has room at once: what filled it would meet the queue that
+// has just overflowed, and the session would lose more, and its window again, a round trip later.
+func (c *Client) hush(now monotime.Time) {
+	p := &c.pace
+	p.gated = true
+	p.next = max(p.next, now.Add(c.rtt.srtt/2))
 }

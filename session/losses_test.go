@@ -49,6 +49,46 @@ func TestLosses(t *testing.T) {
 	}
 }
 
+// TestHush: a session that follows losses sends nothing for half a round trip after one, and then
+// goes on.
+func TestHush(t *testing.T) {
+	const loss = 400 // a packet of a message
+	l := newLossPath(t, 20, loss, false)
+	for range 4 {
+		l.start()
+	}
+	l.run(60)
+	l.drops = func(h *wire.Header) bool {
+		is := h.Type == wire.TypeReq && h.PktNum == loss
+		if is {
+			l.drops = nil
+		}
+		return is
+	}
+	sends := func() int { // of a step, which takes per packets off the queue at first
+		left := max(0, len(l.r.c2s)-l.per)
+		l.step()
+		return len(l.r.c2s) - left
+	}
+	c := l.r.cl
+	for cut := c.path.cutAt; c.path.cutAt == cut; {
+		sends()
+	}
+	until := c.path.cutAt.Add(c.rtt.srtt / 2)
+	for l.r.now.Add(pathTick) < until {
+		if n := sends(); n > 0 {
+			t.Errorf("%d packets leave %v after a loss", n, l.r.now.Sub(c.path.cutAt))
+		}
+	}
+	if sends()+sends() == 0 {
+		t.Error("it is silent for longer")
+	}
+	if c.pace.gated {
+		t.Error("packets still wait for their time")
+	}
+	l.end()
+}
+
 // TestLateHandlers: small requests that are answered late, or not at all, leave the window as it
 // is, since their handlers may be slow. Their answers make it grow.
 func TestLateHandlers(t *testing.T) {

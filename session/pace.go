@@ -105,6 +105,9 @@ func (c *Client) PaceAt() monotime.Time { return c.pace.next }
 // late rather than early.
 func (c *Client) Release(now monotime.Time, out *Out) {
 	c.pace.waiting = false
+	if c.pace.losses {
+		c.pace.gated = c.pace.cfg.NoPacingBypass
+	}
 	if c.busy == 0 {
 		return
 	}

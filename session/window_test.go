@@ -83,6 +83,9 @@ func (l *longPath) run(trips int) {
 func (l *longPath) step() {
 	r := l.r
 	r.now = r.now.Add(pathTick)
+	if r.paced && r.cl.PaceAt() <= r.now {
+		r.release()
+	}
 	at := &l.way[l.tick%pathTicks]
 	l.tick++
 	in := *at
