@@ -37,14 +37,14 @@ const (
 // While it is vacant nobody waits for packets. None is awaited then but what a peer sends by
 // itself. The goroutine looks for that when no call has come for vacantFor.
 //
-// All that belongs to who runs the loop, but for back.
+// All but wanted belongs to who runs the loop.
 type lead struct {
 	timer *time.Timer // wakes the goroutine
 	calls int         // under way or waiting, of all Clients
 	ended monotime.Time
 	turns uint64        // of callers
 	alone int           // calls of one that was alone
-	until monotime.Time // the timer runs out, or somebody was recalled
+	until monotime.Time // when the timer runs out
 	err   error         // with which a caller has left the loop
 
 	wanted atomic.Bool // the goroutine wants the loop back
