@@ -76,6 +76,13 @@ func (s *clientSlot) sentLast() monotime.Time {
 	return s.progress
 }
 
+// expects reports whether an answer may come to a packet of the slot. In line for credits, it may
+// have sent only packets that asked for none: others' answers bring it its turn.
+func (s *clientSlot) expects() bool {
+	n := s.numTx - s.numRx
+	return n > uint32(s.quiet) || n > 0 && !s.stalled
+}
+
 // recovers reports whether the slot sends packets again and has to wait for an answer first. A slot
 // that has sent one packet has nothing to keep, and no times.
 func (s *clientSlot) recovers() bool {
@@ -361,7 +368,7 @@ func (c *Client) clearQuiet(s *clientSlot) {
 
 // sendNext sends the slot's next packet: request data, or an RFR for n response packets.
 func (c *Client) sendNext(s *clientSlot, n uint32, now monotime.Time, out *Out) {
-	k := s.numTx
+	k, first := s.numTx, s.numTx-s.numRx == uint32(s.quiet)
 	var h wire.Header // not a literal, which would be built elsewhere and copied
 	h.ReqType, h.Hold, h.ReqNum, h.PktNum = s.op.ReqType, wire.TryHold(s.try, 0), s.reqNum, k
 	h.Flags = s.cut.Flags()
@@ -394,8 +401,8 @@ func (c *Client) sendNext(s *clientSlot, n uint32, now monotime.Time, out *Out) 
 	} else if k == 0 && s.op.Ref&Marked != 0 {
 		out.add(EventSent).Ref = s.op.Ref
 	}
-	if s.numTx == s.numRx {
-		s.progress = now // nothing was outstanding: the timeout starts here
+	if first {
+		s.progress = now // no answer was outstanding: the timeout starts here
 	}
 	s.numTx += n
 	c.credits -= int32(n)
@@ -742,7 +749,7 @@ func (c *Client) OnWait(h *wire.Header, in *Arrival, out *Out) {
 	s.numRx, s.numTx = s.numReq-1, s.numReq-1
 	s.highTx = max(s.highTx, s.numReq)
 	c.clearQuiet(s)
-	s.waits = true
+	s.waits, s.probes = true, false
 	ref := s.op.Ref
 	if c.stalled > 0 {
 		c.pump(in.Now, out)

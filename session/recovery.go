@@ -3,6 +3,7 @@ package session
 import (
 	"time"
 
+	"github.com/userspace-rpc/erpc/internal/invariants"
 	"github.com/userspace-rpc/erpc/internal/monotime"
 	"github.com/userspace-rpc/erpc/wire"
 )
@@ -393,7 +394,7 @@ func (c *Client) Scan(now monotime.Time, out *Out) (retries uint8) {
 	}
 	for i := range c.slots {
 		s := &c.slots[i]
-		if !s.busy || s.numTx == s.numRx {
+		if !s.busy || !s.expects() {
 			retries = max(retries, c.scanQuiet(uint8(i), now, out))
 		} else if now.Sub(c.waitsSince(s)) >= c.rtt.timeout(s.retries) &&
 			now.Sub(s.sentLast()) >= c.rtt.early(oneShare) && c.timedOut(uint8(i), now, out) {
@@ -426,7 +427,7 @@ func (c *Client) Look(now monotime.Time, out *Out) {
 	least := c.rtt.early(oneShare)
 	for i := range c.slots {
 		s := &c.slots[i]
-		if !s.busy || s.numTx == s.numRx {
+		if !s.busy || !s.expects() {
 			continue
 		}
 		at := s.sentLast()
@@ -526,7 +527,7 @@ func (c *Client) rollbackOvertaken(now monotime.Time, out *Out) {
 	c.overtaken = false
 	for i := range c.slots {
 		s := &c.slots[i]
-		if s.busy && s.numTx != s.numRx && c.latest > s.sentLast() {
+		if s.busy && s.expects() && c.latest > s.sentLast() {
 			s.hinted = true
 			c.lost(uint8(i), s.try, s.again(), now, out)
 		}
@@ -541,6 +542,9 @@ func (c *Client) rollback(i uint8, now monotime.Time, out *Out) {
 	s.numTx = s.numRx
 	c.clearQuiet(s)
 	s.waits = false
+	if invariants.Enabled && s.recovers() {
+		panic("session: a slot with nothing under way waits for an answer")
+	}
 	if s.times != nil {
 		s.times.rolled, s.times.rolledAt = s.numRx, s.sent(s.numRx)
 	}

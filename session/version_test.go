@@ -166,3 +166,28 @@ func TestHolesHeeded(t *testing.T) {
 		giveBack(op)
 	}
 }
+
+// TestQueryAfterHoles: a slot that sent a hole again and was then told that its handler waits asks
+// after the request in time.
+func TestQueryAfterHoles(t *testing.T) {
+	r := newRig(t, rigParams, Timing{}, 0, msgbuf.Config{})
+	r.open(0)
+	op := r.op(1, 5000, 10)
+	r.start(op)
+	holes := wire.AppendHole(nil, 3, 1)
+	r.cl.OnCR(&wire.Header{Type: wire.TypeCR, Flags: wire.FlagGap, MsgSize: uint32(len(holes)),
+		Session: clientSession, ReqNum: 8, PktNum: 3}, holes, r.arrival(), r.cout)
+	r.takeClient()
+	r.cl.OnWait(&wire.Header{Type: wire.TypeWait, Session: clientSession, ReqNum: 8, PktNum: 4,
+		Hold: wire.TryHold(1, 0)}, r.arrival(), r.cout)
+	r.takeClient()
+	r.c2s = nil
+	r.now += 60_000 * ms
+	r.cl.Scan(r.now, r.cout)
+	r.takeClient()
+	if len(r.c2s) != 1 || r.c2s[0].header().PktNum != 4 {
+		t.Errorf("%d packets ask after the request, want the last of it", len(r.c2s))
+	}
+	r.closeClient(ErrClosed)
+	giveBack(op)
+}

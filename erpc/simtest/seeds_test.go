@@ -24,6 +24,10 @@ var (
 	traceFlag      = flag.Bool("trace", false, "print what the simulated network does")
 )
 
+// found are seeds beyond the first thousand that showed a fault once. Without faults nothing may be
+// sent twice; in these the packets of slots that waited in line for credits were.
+var found = []uint64{7004656, 7006336, 7008159}
+
 // TestSeeds runs one random cluster per seed; see the package comment.
 func TestSeeds(t *testing.T) {
 	if *seedFlag >= 0 {
@@ -41,6 +45,11 @@ func TestSeeds(t *testing.T) {
 	}
 	running := goleak.IgnoreCurrent()
 	var sum tally
+	t.Run("found", func(t *testing.T) {
+		for _, seed := range found {
+			t.Run(fmt.Sprint(seed), func(t *testing.T) { runSeed(t, seed, nil) })
+		}
+	})
 	t.Run("all", func(t *testing.T) {
 		for seed := range count {
 			t.Run(fmt.Sprint(seed), func(t *testing.T) {
@@ -403,11 +412,15 @@ func (s *scenario) check(sum *tally) {
 	c.run(250 * time.Millisecond)
 	s.heal()
 	bound := 4 * (s.timing.FailureTimeout + s.timing.ConnectTimeout)
-	if !c.settle(bound) && c.pending > 0 {
+	for left := c.pending + 1; c.pending > 0 && c.pending < left; {
+		left = c.pending // with one credit and a low rate all of it may take long
+		c.settle(bound)
+	}
+	if c.pending > 0 {
 		for _, k := range c.calls {
 			if k.rpcID != 0 && k.ends == 0 {
-				c.fail("request %d of type %d from %d to %d has not ended %v after the faults", k.id, k.typ,
-					k.from.id, k.to, bound)
+				c.fail("request %d of type %d from %d to %d has not ended after the faults, none for %v",
+					k.id, k.typ, k.from.id, k.to, bound)
 			}
 		}
 	}

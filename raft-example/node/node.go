@@ -150,6 +150,7 @@ type Node struct {
 	requests  int           // of clients, so far
 	nextHello monotime.Time // to members that the disk does not know
 	nextTurn  monotime.Time // when requests that are still open are answered
+	nextLost  monotime.Time // when the log takes a lost answer again
 
 	commits  erpc.Histogram // from propose to commit at the leader
 	measured bool
@@ -396,7 +397,16 @@ func (n *Node) answer(req erpc.ReqHandle, a *kv.Answer) {
 			buf.Free()
 		}
 	}
-	if err != nil { // else the client is gone
+	if err != nil && !errors.Is(err, erpc.ErrResponded) { // else the client is gone
+		n.answerLost(err)
+	}
+}
+
+// answerLost tells, not often, of an answer that the client has not got: who asks for much decides
+// how many these are.
+func (n *Node) answerLost(err error) {
+	if now := n.cfg.Clock(); now >= n.nextLost {
+		n.nextLost = now.Add(refusalsEvery)
 		n.cfg.Logger.Warn("answer lost", "error", err)
 	}
 }

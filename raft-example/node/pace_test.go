@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/userspace-rpc/erpc/erpc"
 	"github.com/userspace-rpc/erpc/kit/monotime"
 	"github.com/userspace-rpc/erpc/raft-example/replica"
 	pb "go.etcd.io/raft/v3/raftpb"
@@ -147,5 +148,21 @@ func TestPaceP99(t *testing.T) {
 	}
 	if p.p99() != 990 || p.typical() != 1000-17 {
 		t.Errorf("one in a hundred takes more than %d, half of the recent ones %d", p.p99(), p.typical())
+	}
+}
+
+// TestAnswersLost: a client that loses answers again and again does not fill the log.
+func TestAnswersLost(t *testing.T) {
+	var log strings.Builder
+	now := monotime.Time(time.Hour)
+	n := &Node{cfg: Config{Clock: func() monotime.Time { return now },
+		Logger: slog.New(slog.NewTextHandler(&log, nil))}}
+	for range 1000 {
+		n.answerLost(erpc.ErrExhausted)
+	}
+	now = now.Add(refusalsEvery)
+	n.answerLost(erpc.ErrExhausted)
+	if lines := strings.Count(log.String(), "\n"); lines != 2 {
+		t.Errorf("%d lines, want 2", lines)
 	}
 }

@@ -13,8 +13,8 @@ import (
 // leanMuxPeer is the fastest multiplexer over TCP that we know to write in a hundred lines: a
 // goroutine on each side, batched writes. The server reads, answers and writes in one goroutine,
 // and writes when it has read all that came. A client's callers put their frames into one buffer,
-// which one goroutine writes; another one reads. It bounds nothing, and a call cannot be cancelled:
-// tcp-mux does more of what a program needs.
+// which one goroutine writes; another one reads. It bounds nothing, and a call under way cannot be
+// cancelled: tcp-mux does more of what a program needs.
 var leanMuxPeer = Peer{Name: "mux", Transport: "tcp", Dial: dialLeanMux, Listen: listenLeanMux}
 
 const leanHeader = 8 // size (4), slot of the call (4), little-endian
@@ -150,7 +150,10 @@ func (c *leanMuxConn) NewCall() Call {
 	slot := uint32(len(c.got))
 	c.got = append(c.got, got)
 	c.mu.Unlock()
-	return func(_ context.Context, request []byte) ([]byte, error) {
+	return func(ctx context.Context, request []byte) ([]byte, error) {
+		if err := ctx.Err(); err != nil {
+			return nil, err
+		}
 		c.mu.Lock()
 		first := len(c.out) == 0
 		c.out = leanFrame(c.out, slot, request)
