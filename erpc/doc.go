@@ -31,12 +31,12 @@
 // counts, as always.
 //
 // Post, Wake and Close recall the goroutine from a vacant loop, and wake a caller that sleeps in
-// the transport. The goroutine sees to timers and to what a peer sends by itself: it comes back when
-// the first timer is due, at most 10 ms after it has left. A caller that runs the loop then gives it
-// back after its call. Calls from other goroutines are commands meanwhile, and after them the loop
-// is the goroutine's. With GOMAXPROCS=1 a caller that polls gives way as the goroutine does. A
-// callback that calls runtime.Goexit ends the loop, and one that panics ends the process, also if
-// its caller would recover.
+// the transport. The goroutine sees to timers and to what a peer sends by itself: it comes back
+// when the first timer is due, at most 10 ms after it has left. A caller that runs the loop then
+// gives it back after its call. Calls from other goroutines are commands meanwhile, and after them
+// the loop is the goroutine's. With GOMAXPROCS=1 a caller that polls gives way as the goroutine
+// does. A callback that calls runtime.Goexit ends the loop, and one that panics ends the process,
+// also if its caller would recover.
 //
 // # Map
 //
