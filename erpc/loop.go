@@ -667,16 +667,16 @@ func (r *Rpc) sleep(limit time.Duration) error {
 		return nil
 	}
 	r.polling = false
-	r.sleeping.Store(true)
+	r.state.Store(asleep)
 	var err error
-	// A producer that pushed before sees sleeping, or we see its item.
+	// A producer that pushed before sees that it is asleep, or we see its item.
 	if r.commands.Empty() && !r.hasHanded() {
 		r.published.publish(r)
 		err = r.block(timeout)
 	}
 	now := r.readClock()
 	r.begun.Store(int64(now)) // before it is awake, see stuckFor
-	r.sleeping.Store(false)
+	r.state.Store(awake)
 	r.wokenFor.Store(false)
 	r.idle.Slept(now) // one pass, then sleep again if nothing came
 	return err
@@ -690,7 +690,7 @@ const stuckAfter = time.Millisecond
 // since a callback keeps it or it gets no processor; 0 if that is not long. It is safe in any
 // goroutine.
 func (r *Rpc) stuckFor() time.Duration {
-	if r.sleeping.Load() {
+	if r.state.Load() != awake {
 		return 0
 	}
 	since := r.clock().Sub(monotime.Time(r.begun.Load()))

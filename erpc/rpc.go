@@ -59,7 +59,8 @@ type Rpc struct {
 	full     bool             // the transport did not take all packets
 
 	owner    atomic.Uintptr // who may use the Rpc; see enter
-	sleeping atomic.Bool    // the loop waits in the transport; written by the loop
+	state    atomic.Uint32  // awake, asleep or vacant
+	back     chan struct{}  // of a Loop, see recall
 	wokenFor atomic.Bool    // a wake-up is on its way
 	begun    atomic.Int64   // when a pass began, the last one or one at most an epoch before it
 	commands *ring.MPSC[command]
@@ -585,7 +586,10 @@ type command struct {
 
 // post hands c to the loop and wakes it. It waits while the ring is full. It
 // returns false if the Rpc is closed.
-func (r *Rpc) post(c command) bool {
+func (r *Rpc) post(c command) bool { return r.push(c) && r.pushed() }
+
+// push is the first half of post: pushed follows, or the caller runs the loop.
+func (r *Rpc) push(c command) bool {
 	for !r.commands.Push(c) {
 		if r.closed.Load() {
 			r.late.tidy(r, c.job)
@@ -594,6 +598,11 @@ func (r *Rpc) post(c command) bool {
 		r.Wake()
 		runtime.Gosched()
 	}
+	return true
+}
+
+// pushed wakes the loop for what was pushed.
+func (r *Rpc) pushed() bool {
 	r.wakeIfSleeping()
 	if r.closed.Load() {
 		r.late.tidy(r, nil)
@@ -603,8 +612,13 @@ func (r *Rpc) post(c command) bool {
 }
 
 func (r *Rpc) wakeIfSleeping() {
-	if r.sleeping.Load() && r.wokenFor.CompareAndSwap(false, true) {
-		r.tr.Wake()
+	switch r.state.Load() {
+	case asleep:
+		if r.wokenFor.CompareAndSwap(false, true) {
+			r.tr.Wake()
+		}
+	case vacant:
+		r.recall()
 	}
 }
 
@@ -622,7 +636,10 @@ func (r *Rpc) Post(fn func(*Rpc)) error {
 func (r *Rpc) GiveWay() { r.engine.Handed++ }
 
 // Wake makes a sleeping loop run a pass. It is safe in any goroutine.
-func (r *Rpc) Wake() { r.tr.Wake() }
+func (r *Rpc) Wake() {
+	r.recall()
+	r.tr.Wake()
+}
 
 // dial starts to open a session, and gives up after limit.
 func (r *Rpc) dial(to transport.Addr, host string, limit time.Duration) (*Session, error) {
