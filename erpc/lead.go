@@ -19,10 +19,13 @@ const (
 )
 
 const (
-	// A caller is alone after aloneAfter calls, each of which began when no other one was under way,
-	// and at most soonAfter after the last one had ended.
+	// A caller is alone after aloneAfter calls, each of which began at most soonAfter after the last
+	// one had ended, and apartFor after the last call that began when another one was under way.
 	aloneAfter = 64
 	soonAfter  = 30 * time.Microsecond
+	lateCall   = 8
+	// A goroutine that was woken may get its processor milliseconds later, and calls again then.
+	apartFor = 20 * time.Millisecond
 	// After vacantFor the Loop's goroutine sees whether calls still come.
 	vacantFor = 10 * time.Millisecond
 )
@@ -39,21 +42,27 @@ const (
 //
 // All but wanted belongs to who runs the loop.
 type lead struct {
-	timer *time.Timer // wakes the goroutine
-	calls int         // under way or waiting, of all Clients
-	ended monotime.Time
-	turns uint64        // of callers
-	alone int           // calls of one that was alone
-	until monotime.Time // when the timer runs out
-	err   error         // with which a caller has left the loop
+	timer  *time.Timer // wakes the goroutine
+	calls  int         // under way or waiting, of all Clients
+	ended  monotime.Time
+	turns  uint64        // of callers
+	alone  int           // calls that followed each other soon
+	beside monotime.Time // the last call that began beside another one
+	until  monotime.Time // when the timer runs out
+	err    error         // with which a caller has left the loop
 
 	wanted atomic.Bool // the goroutine wants the loop back
 }
 
 // begin notes that a call begins.
 func (d *lead) begin(now monotime.Time) {
-	if d.alone++; d.calls > 0 || now.Sub(d.ended) > soonAfter {
-		d.alone = 0
+	switch {
+	case d.calls > 0:
+		d.beside, d.alone = now, 0
+	case now.Sub(d.ended) > soonAfter:
+		d.alone = max(d.alone-lateCall, 0)
+	default:
+		d.alone = min(d.alone+1, 2*aloneAfter)
 	}
 	d.calls++
 }
@@ -65,7 +74,9 @@ func (d *lead) end(now monotime.Time) {
 }
 
 // lone reports whether callers come alone and no call is under way.
-func (d *lead) lone() bool { return d.alone >= aloneAfter && d.calls == 0 }
+func (d *lead) lone() bool {
+	return d.alone >= aloneAfter && d.calls == 0 && d.ended.Sub(d.beside) >= apartFor
+}
 
 // vacate leaves the loop to the next caller, if callers come alone and nothing is due before the
 // goroutine looks. It reports false if the loop goes on.
