@@ -68,7 +68,7 @@ func newLeadRig(t *testing.T) leadRig {
 // comes.
 func (g leadRig) alone() {
 	_ = g.loop.Post(func(*Rpc) {
-		g.loop.lead.alone = aloneAfter
+		g.loop.lead.alone, g.loop.lead.beside = aloneAfter, 0
 		g.loop.lead.ended = g.rpc.engine.Now().Add(time.Hour)
 	})
 }
@@ -108,42 +108,59 @@ func (g leadRig) leads(t *testing.T, typ uint8, ctx context.Context, fn func()) 
 	return nil
 }
 
-// TestAlone: a caller is alone after some calls that follow each other soon, until a call begins
-// late or beside another one.
+// TestAlone: a caller is alone after some calls that follow each other soon, until one of eight is
+// late, or a call begins beside another one: then it is not for apartFor.
 func TestAlone(t *testing.T) {
-	for name, c := range map[string]struct {
-		gap    time.Duration
-		beside int
-		lone   bool
-	}{
-		"soon":   {soonAfter, 0, true},
-		"late":   {soonAfter + 1, 0, false},
-		"beside": {0, 1, false},
-	} {
-		var d lead
-		now := monotime.Time(0).Add(time.Second)
-		for i := range 2 * aloneAfter {
-			if want := i > aloneAfter; d.lone() != want {
-				t.Fatalf("%s: after %d calls: %v", name, i, !want)
-			}
-			d.begin(now)
-			if d.lone() {
-				t.Fatal("lone while a call is under way")
-			}
-			d.end(now.Add(time.Millisecond))
-			now = now.Add(time.Millisecond + soonAfter)
+	var d lead
+	now := monotime.Time(0).Add(time.Second)
+	call := func(gap time.Duration) {
+		now = now.Add(gap)
+		d.begin(now)
+		if d.lone() {
+			t.Fatal("lone while a call is under way")
 		}
-		for range c.beside {
-			d.begin(now)
-		}
-		d.begin(now.Add(c.gap - soonAfter))
-		for d.calls > 0 {
-			d.end(now)
-		}
-		if d.lone() != c.lone {
-			t.Errorf("%s: %v", name, !c.lone)
+		now = now.Add(10 * time.Microsecond)
+		d.end(now)
+	}
+	want := func(when string, lone bool) {
+		t.Helper()
+		if d.lone() != lone {
+			t.Fatalf("%s: %v", when, !lone)
 		}
 	}
+	call(soonAfter + 1)
+	for range aloneAfter {
+		want("at first", false)
+		call(soonAfter)
+	}
+	want("soon", true)
+	for range 100 * aloneAfter {
+		for range lateCall {
+			call(soonAfter)
+		}
+		call(soonAfter + 1)
+		want("one of nine is late", true)
+	}
+	for range aloneAfter {
+		for range lateCall - 2 {
+			call(soonAfter)
+		}
+		call(soonAfter + 1)
+	}
+	want("one of seven is late", false)
+	for range 2 * aloneAfter {
+		call(0)
+	}
+	want("soon again", true)
+	beside := now
+	d.begin(beside)
+	call(0)
+	d.end(now)
+	for now.Sub(beside) < apartFor {
+		want("after a call beside another one", false)
+		call(0)
+	}
+	want("long after", true)
 }
 
 // TestCallerLeads: a caller that finds the loop vacant runs it until its call has ended, and leaves

@@ -60,7 +60,6 @@ type Rpc struct {
 
 	owner    atomic.Uintptr // who may use the Rpc; see enter
 	state    atomic.Uint32  // awake, asleep or vacant
-	back     chan struct{}  // of a Loop, see recall
 	wokenFor atomic.Bool    // a wake-up is on its way
 	begun    atomic.Int64   // when a pass began, the last one or one at most an epoch before it
 	commands *ring.MPSC[command]
@@ -81,6 +80,7 @@ type Rpc struct {
 	inbox         *inbox // datagrams from other loops of the address; nil if there are none
 	published     publishedStats
 	snapshots     snapshots
+	back          chan struct{} // of a Loop, see recall
 	blockingPosts chan struct{} // has room while no such post is under way
 	group         *group        // the loops of the address; nil if there is one
 	number        int           // of the loop in its group, 0 if it is alone
