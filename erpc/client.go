@@ -135,7 +135,7 @@ func (c *Client) newCall(ctx context.Context, reqType uint8) (*goCall, error) {
 // error. Reusable says that the loop does not meet k again.
 func (k *goCall) run(ctx context.Context) (reusable bool, err error) {
 	c, gone := k.client, ctx.Done()
-	free := c.rpc.state.Load() == vacant
+	free := c.rpc.lends.Load() && c.rpc.state.Load() == vacant
 	if k.patient = (gone != nil || free) && k.waitsForEnd(); !c.rpc.push(command{c: k}) {
 		return false, unsent(ErrClosed)
 	}

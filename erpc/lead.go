@@ -121,7 +121,12 @@ func (l *Loop) leave() (left bool, err error) {
 	now := r.engine.Now()
 	d.until = min(r.wakeAt(), now.Add(vacantFor))
 	span := d.until.Sub(now)
-	if span < soonAfter || !l.vacate() {
+	if span < soonAfter {
+		return false, nil
+	}
+	r.lends.Store(true)
+	defer r.lends.Store(false)
+	if !l.vacate() {
 		return false, nil
 	}
 	d.timer.Reset(span)

@@ -5,6 +5,8 @@ import (
 	"context"
 	"encoding/binary"
 	"errors"
+	"os"
+	"os/exec"
 	"runtime"
 	"sync"
 	"testing"
@@ -240,6 +242,28 @@ func TestLeaderExits(t *testing.T) {
 	g := newLeadRig(t)
 	go func() { _ = g.leads(t, leadEcho, context.Background(), runtime.Goexit) }()
 	<-g.loop.done
+}
+
+// TestLeaderPanics: a callback that panics in a caller ends the process, though the caller recovers:
+// the loop would go on with half a pass.
+func TestLeaderPanics(t *testing.T) {
+	const child = "ERPC_TEST_LEADER_PANICS"
+	if os.Getenv(child) != "" {
+		g := newLeadRig(t)
+		defer os.Exit(0)
+		defer func() { _ = recover() }()
+		_ = g.leads(t, leadEcho, t.Context(), func() { panic("boom") })
+	}
+	self, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	c := exec.Command(self, "-test.run=^TestLeaderPanics$")
+	c.Env = append(os.Environ(), child+"=1")
+	said, err := c.CombinedOutput()
+	if !bytes.Contains(said, []byte("boom, in a callback of an event loop")) || err == nil {
+		t.Errorf("%v: %s", err, said)
+	}
 }
 
 // TestLeadersTakeTurns: calls, posts, Starts and cancelled contexts of many goroutines, beside one
