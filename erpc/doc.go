@@ -20,24 +20,6 @@
 // run; after other errors that no handler sent it may have run. The library repeats what certainly
 // never ran, and nothing else. A peer that dies is noticed within Config.Timing.FailureTimeout.
 //
-// # Who runs a Client's loop
-//
-// A Loop has a goroutine that runs it. A caller that is alone, and calls again as soon as it has
-// its answer, runs it in that one's place. The goroutine leaves the loop vacant between two calls,
-// and a caller makes it awake by compare-and-swap. Only who did that touches the Rpc, until it
-// leaves the loop vacant again or gives it to the goroutine; both publish what it has done. The
-// caller runs whole passes, callbacks too, and polls or sleeps in the transport as the goroutine
-// would. It does so until its call has ended, or has lasted for an epoch or two: then its context
-// counts, as always.
-//
-// Post, Wake and Close recall the goroutine from a vacant loop, and wake a caller that sleeps in
-// the transport. The goroutine sees to timers and to what a peer sends by itself: it comes back
-// when the first timer is due, at most 10 ms after it has left. A caller that runs the loop then
-// gives it back after its call. Calls from other goroutines are commands meanwhile, and after them
-// the loop is the goroutine's. With GOMAXPROCS=1 a caller that polls gives way as the goroutine
-// does. A callback that calls runtime.Goexit ends the loop, and one that panics ends the process,
-// also if its caller would recover.
-//
 // # Map
 //
 //	owns       event loops, the engine in each, calls, background requests,

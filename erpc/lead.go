@@ -23,7 +23,7 @@ const (
 	// one had ended, and apartFor after the last call that began when another one was under way.
 	aloneAfter = 64
 	soonAfter  = 30 * time.Microsecond
-	lateCall   = 8
+	lateCall   = 8 // a call that begins later takes so many away
 	// A goroutine that was woken may get its processor milliseconds later, and calls again then.
 	apartFor = 20 * time.Millisecond
 	// After vacantFor the Loop's goroutine sees whether calls still come.
@@ -35,10 +35,18 @@ const (
 // Loop's goroutine leaves the loop vacant when there is no call. A caller that finds it so takes
 // it, runs passes until its call has ended, and leaves it vacant again. It gives the loop back to
 // the goroutine if other calls are under way then, if its own one lasts (see freshCalls), so that
-// its context counts, and when the Loop ends. Whatever else needs the loop recalls the goroutine.
+// its context counts, and when the Loop ends. Whatever else needs the loop (Post, Wake, Close)
+// recalls the goroutine from a vacant one, and wakes a caller that sleeps in the transport.
 //
 // While it is vacant nobody waits for packets. None is awaited then but what a peer sends by
-// itself. The goroutine looks for that when no call has come for vacantFor.
+// itself. The goroutine looks for that, and for timers, at most vacantFor after it has left.
+//
+// The caller runs whole passes, callbacks too, and polls or sleeps in the transport as the
+// goroutine would. Only who made the loop awake by compare-and-swap touches the Rpc, until it
+// leaves the loop vacant again or gives it to the goroutine; both publish what it has done. With
+// GOMAXPROCS=1 a caller that polls gives way as the goroutine does. A callback that calls
+// runtime.Goexit ends the loop, and one that panics ends the process, also if its caller would
+// recover.
 //
 // All but wanted belongs to who runs the loop.
 type lead struct {

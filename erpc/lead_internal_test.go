@@ -244,8 +244,8 @@ func TestLeaderExits(t *testing.T) {
 	<-g.loop.done
 }
 
-// TestLeaderPanics: a callback that panics in a caller ends the process, though the caller recovers:
-// the loop would go on with half a pass.
+// TestLeaderPanics: a callback that panics in a caller ends the process, though the caller
+// recovers: the loop would go on with half a pass.
 func TestLeaderPanics(t *testing.T) {
 	const child = "ERPC_TEST_LEADER_PANICS"
 	if os.Getenv(child) != "" {
@@ -284,7 +284,7 @@ func TestLeadersTakeTurns(t *testing.T) {
 					return
 				}
 				if n%16 == i {
-					time.Sleep(time.Duration(n) * time.Microsecond)
+					runtime.Gosched()
 				}
 			}
 		})

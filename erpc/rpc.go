@@ -48,7 +48,7 @@ type Rpc struct {
 	tr       transport.Transport
 	source   func() monotime.Time // of clock
 	shift    atomic.Int64         // what it has gone back by, in ns
-	lends    atomic.Bool          // callers may find the loop vacant; hardly ever written, unlike state
+	lends    atomic.Bool          // callers may find it vacant; rarely written, unlike state
 	rx       []transport.RxPacket
 	handout  handout
 	fresh    freshCalls

@@ -22,7 +22,8 @@ import (
 const patience = 30 * time.Second
 
 // spot says where a process runs: on one core, or on any if that is negative; in which network
-// namespace, or in this process's without one; and with which GOMAXPROCS, or the default if it is 0.
+// namespace, or in this process's without one; and with which GOMAXPROCS, or the default if it
+// is 0.
 type spot struct {
 	core  int
 	net   *os.File

@@ -180,7 +180,8 @@ func spinnerCase() goCase {
 }
 
 func halfCase() goCase {
-	c := calls(64, "32 B echo, unpinned, Poisson arrivals, at half of the rate of 64 callers of "+defaultBase,
+	c := calls(64,
+		"32 B echo, unpinned, Poisson arrivals, at half of the rate of 64 callers of "+defaultBase,
 		than("p99.9", report.AtMost, 0.3))
 	c.Columns, c.half = append(openColumns, "p99.9"), halfRates{}
 	c.peers = []string{defaultBase, muxName, ours}
