@@ -37,6 +37,7 @@ type goCall struct {
 	ahead     bool // of StartInLoop: it goes ahead of calls that wait
 	// True when the call has ended; false before, if it lasts and its context counts from now on.
 	ended   chan bool
+	leads   bool                // the caller runs the loop
 	patient bool                // the caller waits for ended alone at first
 	finish  Continuation        // k.onDone, bound once
 	done    func([]byte, error) // of Start; nil for a Call
@@ -134,8 +135,15 @@ func (c *Client) newCall(ctx context.Context, reqType uint8) (*goCall, error) {
 // error. Reusable says that the loop does not meet k again.
 func (k *goCall) run(ctx context.Context) (reusable bool, err error) {
 	c, gone := k.client, ctx.Done()
-	k.patient = gone != nil && k.waitsForEnd()
-	if !c.rpc.post(command{c: k}) {
+	free := c.rpc.lends.Load() && c.rpc.state.Load() == vacant
+	if k.patient = (gone != nil || free) && k.waitsForEnd(); !c.rpc.push(command{c: k}) {
+		return false, unsent(ErrClosed)
+	}
+	if free && k.patient && c.rpc.state.CompareAndSwap(vacant, awake) {
+		if c.loop.runFor(k) {
+			return true, nil
+		}
+	} else if !c.rpc.pushed() {
 		return false, unsent(ErrClosed)
 	}
 	if (gone == nil || k.patient) && <-k.ended {
@@ -246,6 +254,7 @@ func (k *goCall) begin(r *Rpc) {
 		k.deliver(m.away())
 		return
 	}
+	c.loop.lead.begin(r.engine.Now())
 	if k.began = r.engine.Now(); k.patient {
 		r.fresh.add(k)
 	}
@@ -254,6 +263,7 @@ func (k *goCall) begin(r *Rpc) {
 		most *= 2
 	}
 	if c.calls >= most {
+		c.loop.lead.end(c.rpc.engine.Now())
 		k.deliver(unsent(ErrExhausted))
 		return
 	}
@@ -350,6 +360,7 @@ func (k *goCall) take(d *Completion) {
 func (k *goCall) end(err error) {
 	c := k.client
 	c.calls--
+	c.loop.lead.end(c.rpc.engine.Now())
 	k.deliver(err)
 	if c.member != nil && c.calls == 0 {
 		c.member.emptied()
@@ -364,8 +375,11 @@ func (k *goCall) deliver(err error) {
 	k.err = err
 	k.over = true
 	r := k.client.rpc
-	r.engine.Handed++
 	k.stopWaiting(r)
+	if k.leads {
+		return
+	}
+	r.engine.Handed++
 	if k.done != nil {
 		if !k.told.Swap(true) {
 			k.done(k.resp, err)

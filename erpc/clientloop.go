@@ -4,8 +4,10 @@ import (
 	"container/heap"
 	"context"
 	"errors"
+	"runtime"
 	"slices"
 	"sync/atomic"
+	"time"
 
 	"github.com/userspace-rpc/erpc/internal/monotime"
 	"github.com/userspace-rpc/erpc/transport"
@@ -31,6 +33,7 @@ type Loop struct {
 	closed atomic.Bool
 	err    error // why the loop ended; read after done
 	copies copies
+	lead   lead
 
 	// In the loop only.
 	clients []*Client
@@ -70,6 +73,8 @@ func newLoop(own *claim, cfg Config) (*Loop, error) {
 	}
 	l.rpc.snapshots.waiting = l.waiting
 	l.rpc.handout.begin()
+	l.rpc.back = make(chan struct{}, 1)
+	l.lead.timer = time.NewTimer(time.Hour)
 	go l.run()
 	return l, nil
 }
@@ -137,7 +142,7 @@ func (l *Loop) run() {
 	for !l.closed.Load() {
 		work, err := l.rpc.RunOnce()
 		if err == nil {
-			err = l.rpc.pause(work, -1)
+			err = l.pause(work)
 		}
 		if err != nil {
 			l.err = err
@@ -159,6 +164,18 @@ func (l *Loop) run() {
 	for _, c := range l.clients {
 		close(c.done)
 	}
+}
+
+// pause waits after a pass, or until callers have run the loop for a while.
+func (l *Loop) pause(work int) error {
+	left, err := l.leave()
+	if errors.Is(err, errLoopExit) {
+		runtime.Goexit() // as if the callback had run here
+	}
+	if left || err != nil {
+		return err
+	}
+	return l.rpc.pause(work, -1)
 }
 
 // release lets go who waits for the loop alone, also if a callback has ended its goroutine.

@@ -667,9 +667,9 @@ func (r *Rpc) sleep(limit time.Duration) error {
 		return nil
 	}
 	r.polling = false
-	r.sleeping.Store(true)
+	r.state.Store(asleep)
 	var err error
-	// A producer that pushed before sees sleeping, or we see its item.
+	// A producer that pushed before sees that it is asleep, or we see its item.
 	if r.commands.Empty() && !r.hasHanded() {
 		if timeout > r.cfg.Timing.RTOMin/4 { // else the next tick does
 			r.published.publish(r)
@@ -681,7 +681,7 @@ func (r *Rpc) sleep(limit time.Duration) error {
 		r.overslept += (over - r.overslept) / 8
 	}
 	r.begun.Store(int64(now)) // before it is awake, see stuckFor
-	r.sleeping.Store(false)
+	r.state.Store(awake)
 	r.wokenFor.Store(false)
 	r.idle.Slept(now) // one pass, then sleep again if nothing came
 	return err
@@ -695,7 +695,7 @@ const stuckAfter = time.Millisecond
 // since a callback keeps it or it gets no processor; 0 if that is not long. It is safe in any
 // goroutine.
 func (r *Rpc) stuckFor() time.Duration {
-	if r.sleeping.Load() {
+	if r.state.Load() != awake {
 		return 0
 	}
 	since := r.clock().Sub(monotime.Time(r.begun.Load()))

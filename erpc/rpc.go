@@ -48,6 +48,7 @@ type Rpc struct {
 	tr       transport.Transport
 	source   func() monotime.Time // of clock
 	shift    atomic.Int64         // what it has gone back by, in ns
+	lends    atomic.Bool          // callers may find it vacant; rarely written, unlike state
 	rx       []transport.RxPacket
 	handout  handout
 	fresh    freshCalls
@@ -59,7 +60,7 @@ type Rpc struct {
 	full     bool             // the transport did not take all packets
 
 	owner     atomic.Uintptr // who may use the Rpc; see enter
-	sleeping  atomic.Bool    // the loop waits in the transport; written by the loop
+	state     atomic.Uint32  // awake, asleep or vacant
 	overslept time.Duration  // after timeouts, on average
 	wokenFor  atomic.Bool    // a wake-up is on its way
 	begun     atomic.Int64   // when a pass began, the last one or one at most an epoch before it
@@ -81,6 +82,7 @@ type Rpc struct {
 	inbox         *inbox // datagrams from other loops of the address; nil if there are none
 	published     publishedStats
 	snapshots     snapshots
+	back          chan struct{} // of a Loop, see recall
 	blockingPosts chan struct{} // has room while no such post is under way
 	group         *group        // the loops of the address; nil if there is one
 	number        int           // of the loop in its group, 0 if it is alone
@@ -586,7 +588,10 @@ type command struct {
 
 // post hands c to the loop and wakes it. It waits while the ring is full. It
 // returns false if the Rpc is closed.
-func (r *Rpc) post(c command) bool {
+func (r *Rpc) post(c command) bool { return r.push(c) && r.pushed() }
+
+// push is the first half of post: pushed follows, or the caller runs the loop.
+func (r *Rpc) push(c command) bool {
 	for !r.commands.Push(c) {
 		if r.closed.Load() {
 			r.late.tidy(r, c.job)
@@ -595,6 +600,11 @@ func (r *Rpc) post(c command) bool {
 		r.Wake()
 		runtime.Gosched()
 	}
+	return true
+}
+
+// pushed wakes the loop for what was pushed.
+func (r *Rpc) pushed() bool {
 	r.wakeIfSleeping()
 	if r.closed.Load() {
 		r.late.tidy(r, nil)
@@ -604,8 +614,13 @@ func (r *Rpc) post(c command) bool {
 }
 
 func (r *Rpc) wakeIfSleeping() {
-	if r.sleeping.Load() && r.wokenFor.CompareAndSwap(false, true) {
-		r.tr.Wake()
+	switch r.state.Load() {
+	case asleep:
+		if r.wokenFor.CompareAndSwap(false, true) {
+			r.tr.Wake()
+		}
+	case vacant:
+		r.recall()
 	}
 }
 
@@ -623,7 +638,10 @@ func (r *Rpc) Post(fn func(*Rpc)) error {
 func (r *Rpc) GiveWay() { r.engine.Handed++ }
 
 // Wake makes a sleeping loop run a pass. It is safe in any goroutine.
-func (r *Rpc) Wake() { r.tr.Wake() }
+func (r *Rpc) Wake() {
+	r.recall()
+	r.tr.Wake()
+}
 
 // dial starts to open a session, and gives up after limit.
 func (r *Rpc) dial(to transport.Addr, host string, limit time.Duration) (*Session, error) {

@@ -158,7 +158,9 @@ func TestJoinPassesStuckLoops(t *testing.T) {
 			r := &Rpc{source: func() monotime.Time { return now }}
 			r.cfg.Timing.RTOMin = 5 * time.Millisecond
 			r.begun.Store(int64(now.Add(-l.began)))
-			r.sleeping.Store(l.asleep)
+			if l.asleep {
+				r.state.Store(asleep)
+			}
 			s.loop.Store(&Loop{rpc: r})
 			p.loops[loopSort{}] = append(p.loops[loopSort{}], s)
 		}

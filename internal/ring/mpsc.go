@@ -85,6 +85,10 @@ func (r *MPSC[T]) Empty() bool {
 	return r.slots[r.head&r.mask].seq.Load() != r.head&^r.mask+1
 }
 
+// Pushed returns how many values were pushed so far, those that are just being pushed included. It
+// is safe in any goroutine.
+func (r *MPSC[T]) Pushed() uint64 { return r.tail.Load() }
+
 // Len returns how many values are in the ring, those that are just being pushed
 // included. It reads a word that producers write: prefer Empty in a loop. For the
 // consumer.

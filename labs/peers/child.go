@@ -193,6 +193,7 @@ func setupClient(set *flag.FlagSet) func(env) error {
 	beside := set.Int("beside", 0, "further RPCs in flight, of other sizes, not among the figures")
 	besideSize := set.Int("beside-size", 64<<10, "their `bytes`")
 	whole := set.Bool("whole", false, "compare all bytes of all responses, not of the warm-up's alone")
+	spin := set.Bool("spin", false, "a goroutine computes, alone at first, then beside the calls")
 	return func(e env) error {
 		p, err := findPeer("--peer", *name)
 		if err = errors.Join(err, s.check()); err != nil {
@@ -205,15 +206,20 @@ func setupClient(set *flag.FlagSet) func(env) error {
 			Warmup: min(s.duration/10, 300*time.Millisecond), Duration: s.duration,
 			CPU: func() time.Duration { return cpuTime(os.Getpid()) + cpuTime(*pid) }}
 		var res load.Result
+		var spun spinner
+		if *spin {
+			spun.begin(s.duration)
+		}
 		if a.Rate == 0 {
 			res, err = load.Run(e.ctx, c)
 		} else {
 			res, err = load.Open(e.ctx, c, a)
 		}
+		kept := spun.end()
 		if err != nil {
 			return err
 		}
-		t := report.Turn{Run: newRun(p, s, res), All: res.All}
+		t := report.Turn{Kept: kept, Run: newRun(p, s, res), All: res.All}
 		t.Packets, t.Sends = each(res.Packets, res.All), each(res.Sends, res.All)
 		t.BesideRps = float64(res.Beside) / res.Elapsed.Seconds()
 		if res.Late != nil {

@@ -201,12 +201,24 @@ func (g *goroutines) contestants(c *goCase) (list []goContestant, out []string) 
 	if c.kind == idleKind && noThreads != "" {
 		return nil, []string{"all: " + noThreads}
 	}
+	at := anywhere
+	if c.oneCore {
+		first := core(cli.AllowedCores()[0])
+		at = place{first, first}
+	}
 	names := split(g.peers)
 	if c.peers != nil {
 		names = c.peers
 	}
 	if c.arrivals > 0 && !slices.Contains(names, leastName) {
 		names = append(names, leastName)
+	}
+	if c.oneProc {
+		p, _ := echo.ByName(ours)
+		one := func(ctx context.Context, round int) (report.Turn, error) {
+			return measureCalls(ctx, p, c, place{oneProc, oneProc}, g.duration, round)
+		}
+		list = append(list, goContestant{oneProcName, one})
 	}
 	for _, name := range names {
 		p, _ := echo.ByName(name)
@@ -219,7 +231,7 @@ func (g *goroutines) contestants(c *goCase) (list []goContestant, out []string) 
 			continue
 		}
 		run := func(ctx context.Context, round int) (report.Turn, error) {
-			return measureCalls(ctx, p, c, g.duration, round)
+			return measureCalls(ctx, p, c, at, g.duration, round)
 		}
 		if c.kind == idleKind {
 			run = func(ctx context.Context, _ int) (report.Turn, error) {
@@ -237,22 +249,42 @@ func (g *goroutines) contestants(c *goCase) (list []goContestant, out []string) 
 }
 
 // measureCalls measures one peer. All peers have the same arrivals in a round.
-func measureCalls(ctx context.Context, p echo.Peer, c *goCase, d time.Duration,
-	round int) (report.Turn, error) {
+func measureCalls(ctx context.Context, p echo.Peer, c *goCase, at place, d time.Duration,
+	round int) (t report.Turn, err error) {
 	s := shape{size: 32, resp: 32, window: c.callers, conns: 1, duration: d, work: c.work}
-	at := anywhere
-	if c.oneCore {
-		first := core(cli.AllowedCores()[0])
-		at = place{first, first}
-	}
-	if c.arrivals == 0 {
+	arrivals := c.arrivals
+	switch {
+	case c.spins:
+		return measureAt(ctx, p, s, at, "--spin")
+	case c.half != nil:
+		if arrivals, err = c.half.of(ctx, s, at, round); err != nil {
+			return t, err
+		}
+		s.window = openWindow
+	case arrivals == 0:
 		return measureAt(ctx, p, s, at)
 	}
 	if p.ConnPerCall {
 		s.window = perCallConns
 	}
 	return measureAt(ctx, p, s, at,
-		fmt.Sprint("--arrivals=", c.arrivals), fmt.Sprint("--seed=", round))
+		fmt.Sprint("--arrivals=", arrivals), fmt.Sprint("--seed=", round))
+}
+
+// halfRates are half of the base's rates, by round.
+type halfRates map[int]float64
+
+// of measures the base, with calls of this shape, the first time in a round.
+func (h halfRates) of(ctx context.Context, s shape, at place, round int) (float64, error) {
+	if h[round] == 0 {
+		p, _ := echo.ByName(defaultBase)
+		t, err := measureAt(ctx, p, s, at)
+		if err != nil {
+			return 0, err
+		}
+		h[round] = t.Rps / 2
+	}
+	return h[round], nil
 }
 
 // measureLoop runs bin/erpc bench rate.

@@ -178,7 +178,7 @@ func (l *large) at(c *goCase) (at place, addr string) {
 	if k == nil {
 		return anywhere, "127.0.0.1:0"
 	}
-	return place{spot{-1, k.client}, spot{-1, k.server}}, serverOfLink + ":0"
+	return place{spot{core: -1, net: k.client}, spot{core: -1, net: k.server}}, serverOfLink + ":0"
 }
 
 // defaultGC is GOGC as programs have it.

@@ -21,11 +21,21 @@ import (
 // patience is how much longer than its measurement a process may take.
 const patience = 30 * time.Second
 
-// spot says where a process runs: on one core, or on any if that is negative; and in which network
-// namespace, or in this process's without one.
+// spot says where a process runs: on one core, or on any if that is negative; in which network
+// namespace, or in this process's without one; and with which GOMAXPROCS, or the default if it
+// is 0.
 type spot struct {
-	core int
-	net  *os.File
+	core  int
+	net   *os.File
+	procs int
+}
+
+// env is the environment of a process there; nil is this process's.
+func (s spot) env() []string {
+	if s.procs == 0 {
+		return nil
+	}
+	return append(os.Environ(), fmt.Sprint("GOMAXPROCS=", s.procs))
 }
 
 // core leaves a process in this process's network.
@@ -89,7 +99,7 @@ func runChild(ctx context.Context, at spot, result any, args ...string) error {
 	}
 	var out, said bytes.Buffer
 	c := exec.CommandContext(ctx, self, args...)
-	c.Stdout, c.Stderr = &out, &said
+	c.Stdout, c.Stderr, c.Env = &out, &said, at.env()
 	if err = start(c, at); err == nil {
 		err = c.Wait()
 	}
@@ -118,7 +128,7 @@ func startChild(ctx context.Context, at spot, args ...string) (*child, error) {
 		return nil, err
 	}
 	v := &child{cmd: exec.CommandContext(ctx, self, args...)}
-	v.cmd.Stderr = &v.said
+	v.cmd.Stderr, v.cmd.Env = &v.said, at.env()
 	if v.in, err = v.cmd.StdinPipe(); err != nil {
 		return nil, err
 	}

@@ -34,9 +34,12 @@ type goCase struct {
 	callers  int     // calls in flight; of an open loop the most
 	arrivals float64 // calls per second of an open loop; 0: a closed one
 	work     echo.Work
-	oneCore  bool // client and server share a core
-	busy     bool // another process uses each core
-	turns    int  // in each round; 0: one
+	oneCore  bool      // client and server share a core
+	oneProc  bool      // this library's client and server with GOMAXPROCS=1 take part
+	spins    bool      // a goroutine of the client computes
+	half     halfRates // an open loop, at half of the base's rate in a closed one; else nil
+	busy     bool      // another process uses each core
+	turns    int       // in each round; 0: one
 	loops    []loopVariant
 	peers    []string // whom it compares; nil: those of the flag
 	size     int      // bytes of a message, of largeRows
@@ -52,6 +55,14 @@ type loopVariant struct {
 
 // ours is the contestant that the bars of most rows are for.
 const ours = "erpc-client"
+
+// oneProcName is this library's client and server with GOMAXPROCS=1, at oneProc.
+const oneProcName = "GOMAXPROCS=1"
+
+var oneProc = spot{core: -1, procs: 1}
+
+// muxName is the peer that the bars of the row mux are beside.
+const muxName = "mux"
 
 // leastName is the peer that is beside the others in open loops: what it takes is the cost of
 // waking up, which no library avoids.
@@ -80,6 +91,11 @@ var (
 func goRows() []goRow {
 	return []goRow{
 		{"callers", "1 to 1,000 goroutines that call", callerCases()},
+		{"mux", "1 to 1,000 callers, and open loops, beside a TCP mux", muxCases()},
+		{"processors", "64 callers, with all processors and with GOMAXPROCS=1",
+			[]goCase{processorCase()}},
+		{"spinner", "a goroutine of the client computes", []goCase{spinnerCase()}},
+		{"half", "calls arrive at half of the rate of 64 callers of grpc-go", []goCase{halfCase()}},
 		{"one-core", "client and server share a core", oneCoreCases()},
 		{"neighbours", "other processes use the cores", []goCase{neighbourCase()}},
 		{"open", "calls arrive at random, whether others are answered or not", openCases()},
@@ -110,7 +126,7 @@ func calls(callers int, what string, bars ...report.Bar) goCase {
 
 func callerCases() (list []goCase) {
 	bars := map[int][]report.Bar{
-		64: {than("rate", report.AtLeast, 15), than("cpu", report.AtMost, 1.0/12)},
+		64: {than("rate", report.AtLeast, 20), than("cpu", report.AtMost, 1.0/18)},
 	}
 	for _, n := range []int{1, 8, 64, 256, 1000} {
 		list = append(list, calls(n, "32 B echo, unpinned, handlers that may block", bars[n]...))
@@ -118,11 +134,65 @@ func callerCases() (list []goCase) {
 	return list
 }
 
+// beside gives a case another base.
+func (c goCase) beside(base string) goCase {
+	c.Base = base
+	for i := range c.Bars {
+		c.Bars[i].Base = base
+	}
+	return c
+}
+
+// muxCases are closed and open loops beside mux.
+func muxCases() (list []goCase) {
+	for _, tt := range []struct {
+		callers int
+		rate    float64
+	}{{1, 1.5}, {64, 2}, {512, 1.4}, {1000, 1.3}} {
+		list = append(list, calls(tt.callers, "32 B echo, unpinned",
+			than("rate", report.AtLeast, tt.rate)))
+	}
+	for _, c := range openCases() {
+		c.Bars = []report.Bar{than("cpu", report.AtMost, 0.9), than("p50", report.AtMost, 1.1),
+			than("p99", report.AtMost, 1.1)}
+		list = append(list, c)
+	}
+	for i := range list {
+		list[i] = list[i].beside(muxName)
+		list[i].peers = []string{muxName, ours}
+	}
+	return list
+}
+
+func processorCase() goCase {
+	c := calls(64, "32 B echo, unpinned, both sides with so many processors",
+		than("rate", report.AtLeast, 0.9)).beside(oneProcName)
+	c.oneProc, c.peers = true, []string{ours}
+	return c
+}
+
+func spinnerCase() goCase {
+	c := calls(64, "32 B echo, unpinned, and a goroutine of the client that computes",
+		report.Bar{Peer: ours, Column: "kept", Limit: report.AtLeast, Bound: 0.9})
+	c.Columns = append([]string{"kept"}, callColumns...)
+	c.spins, c.peers = true, []string{defaultBase, muxName, ours}
+	return c
+}
+
+func halfCase() goCase {
+	c := calls(64,
+		"32 B echo, unpinned, Poisson arrivals, at half of the rate of 64 callers of "+defaultBase,
+		than("p99.9", report.AtMost, 0.3))
+	c.Columns, c.half = append(openColumns, "p99.9"), halfRates{}
+	c.peers = []string{defaultBase, muxName, ours}
+	return c
+}
+
 func oneCoreCases() []goCase {
 	const what = "32 B echo, client and server on one core"
 	list := []goCase{
-		calls(1, what, than("rate", report.AtLeast, 2)),
-		calls(64, what, than("rate", report.AtLeast, 8)),
+		calls(1, what, than("rate", report.AtLeast, 3)),
+		calls(64, what, than("rate", report.AtLeast, 12)),
 	}
 	for i := range list {
 		list[i].oneCore = true
@@ -153,12 +223,15 @@ func openCases() (list []goCase) {
 }
 
 func blockingCases() (list []goCase) {
-	for _, sleep := range []time.Duration{time.Millisecond, 10 * time.Millisecond} {
+	for _, tt := range []struct {
+		sleep time.Duration
+		rate  float64
+	}{{time.Millisecond, 0.95}, {10 * time.Millisecond, 1}} {
 		for _, n := range []int{64, 200} {
-			c := calls(n, fmt.Sprintf("32 B echo, unpinned, handlers sleep %v", sleep),
-				than("rate", report.AtLeast, 0.95), than("cpu", report.AtMost, 0.7))
-			c.Name = fmt.Sprintf("%v, %s", sleep, c.Name)
-			c.work.Sleep = sleep
+			c := calls(n, fmt.Sprintf("32 B echo, unpinned, handlers sleep %v", tt.sleep),
+				than("rate", report.AtLeast, tt.rate), than("cpu", report.AtMost, 0.7))
+			c.Name = fmt.Sprintf("%v, %s", tt.sleep, c.Name)
+			c.work.Sleep = tt.sleep
 			list = append(list, c)
 		}
 	}
@@ -166,7 +239,7 @@ func blockingCases() (list []goCase) {
 }
 
 func computingCase() goCase {
-	c := calls(64, "32 B echo, unpinned, handlers compute 50us", than("rate", report.AtLeast, 1.3))
+	c := calls(64, "32 B echo, unpinned, handlers compute 50us", than("rate", report.AtLeast, 1.4))
 	c.work.Compute = 50 * time.Microsecond
 	return c
 }

@@ -61,7 +61,12 @@ func (t *assocTable) beat(now monotime.Time, timing *session.Timing) {
 func (e *Engine) MayNap() bool {
 	pinged := e.assocs.pinged
 	e.assocs.pinged = false
-	return pinged && len(e.timers.active) == 0 && len(e.table.byKey) == 0 && len(e.assocs.probes) == 0
+	return pinged && e.Quiet()
+}
+
+// Quiet reports whether no packet is awaited, but for answers to pings.
+func (e *Engine) Quiet() bool {
+	return len(e.timers.active) == 0 && len(e.table.byKey) == 0 && len(e.assocs.probes) == 0
 }
 
 // PacedOnly reports whether all that the loop does is to wait until its rates let it send: there

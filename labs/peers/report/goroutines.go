@@ -22,6 +22,9 @@ type Turn struct {
 	ServerShare float64 `json:"server_cpu_share,omitempty"`
 	Threads     float64 `json:"extra_threads,omitempty"`
 
+	// Of a goroutine that computes beside the calls: the part of its rate alone that it keeps.
+	Kept float64 `json:"spinner_kept,omitempty"`
+
 	// All calls, those of the warm-up too; packets that client and server sent for each, and the
 	// system calls that did; the most bytes that the server's process had resident.
 	All           int64   `json:"all_rpcs,omitempty"`
@@ -135,6 +138,7 @@ var columns = []column{
 	{"p99.9", "p99.9", func(t *Turn) float64 { return t.P999 }, micros, false, false},
 	{"max", "longest", func(t *Turn) float64 { return t.Max }, micros, false, false},
 	{"late", "calls began late", func(t *Turn) float64 { return t.Late }, micros, false, false},
+	{"kept", "the goroutine keeps", func(t *Turn) float64 { return t.Kept }, part, false, false},
 	{"share", "share of a core", func(t *Turn) float64 { return t.Share }, percent, false, true},
 	{"server", "the servers'", func(t *Turn) float64 { return t.ServerShare }, percent, false, true},
 	{"threads", "extra threads", func(t *Turn) float64 { return t.Threads }, whole, false, true},
