@@ -56,7 +56,7 @@ func (b *bundling) NewSubConn(
 	if b.bundle != nil {
 		o.CredsBundle = b.bundle //lint:ignore SA1019 that is what is tested
 	}
-	return b.ClientConn.NewSubConn(list, o)
+	return b.ClientConn.NewSubConn(list, o) //lint:ignore SA1019 of other ClientConns, one address
 }
 
 // secretly serves over sealed sessions and notes what calls bring.

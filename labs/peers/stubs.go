@@ -192,7 +192,7 @@ func (r *stubsRun) one(ctx context.Context, c *stubsCase, peer string, l stubs.L
 	defer cancel()
 	at, host, own := anywhere, "127.0.0.1", "127.0.0.1"
 	if k := r.links[c.link.name]; k != nil {
-		at = place{spot{-1, k.client}, spot{-1, k.server}}
+		at = place{spot{core: -1, net: k.client}, spot{core: -1, net: k.server}}
 		host, own = serverOfLink, clientOfLink
 	}
 	srv, err := startChild(ctx, at.server, "stubs-serve", "--peer="+peer,
