@@ -65,6 +65,6 @@ func (c *serverConn) aged() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if d := c.server.opts.keepalive.MaxConnectionAgeGrace; d > 0 && !c.over {
-		c.timers.age = c.server.opts.clock.after(d, c.kill)
+		c.timers.age = c.server.opts.clock.after(d, c.close)
 	}
 }

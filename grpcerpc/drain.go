@@ -102,7 +102,7 @@ func (c *serverConn) leave() {
 	}
 }
 
-// close ends the connection and all its streams.
+// close ends the connection, its streams, and its calls of one request.
 func (c *serverConn) close() {
 	c.leave()
 	s := c.server
@@ -126,26 +126,19 @@ func (c *serverConn) close() {
 	for _, st := range c.streams {
 		streams = append(streams, st)
 	}
+	var calls []*unaryCall
+	for k := c.unary; k != nil; k = k.next {
+		calls = append(calls, k)
+	}
 	c.mu.Unlock()
 	for _, st := range streams {
 		st.abort()
+	}
+	for _, k := range calls { // the way into the loop may be full: no lock is held
+		k.abort()
 	}
 	_ = c.pipe.rpc.Post(func(*erpc.Rpc) { c.pipe.shut(errEnded) }) // in vain if the loop has ended
 }
 
 // errEnded is what calls end with whose connection has ended.
 var errEnded = status.New(codes.Unavailable, "grpcerpc: the connection has ended")
-
-// kill ends the connection, its streams, and its calls of one request.
-func (c *serverConn) kill() {
-	c.close()
-	c.mu.Lock()
-	var calls []*unaryCall
-	for k := c.unary; k != nil; k = k.next {
-		calls = append(calls, k)
-	}
-	c.mu.Unlock()
-	for _, k := range calls { // the way into the loop may be full: no lock is held
-		k.abort()
-	}
-}

@@ -208,7 +208,7 @@ func (s *Server) stop(wait bool) {
 	all := s.refuse()
 	s.cancel()
 	for _, c := range all {
-		c.kill()
+		c.close()
 	}
 	s.mu.Lock()
 	s.gone.Broadcast()
