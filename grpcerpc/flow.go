@@ -16,7 +16,7 @@ const (
 	window      = 256 << 10 // but for WithInitialWindowSize
 	messageCost = 32        // of a message beside its bytes, so that empty ones are bounded too
 	maxBatch    = 64 << 10
-	maxQueued   = 64 << 10 // bytes left behind with which SendMsg does not wait
+	maxQueued   = 64 << 10 // bytes and costs left behind with which SendMsg does not wait
 	turn        = 16 << 10 // bytes that a stream says of a batch before others have their turn
 	slack       = 4 << 10  // bytes by which a batch may be larger, to end a message
 	growth      = 4        // times what has come of a large message is the memory it has at most
@@ -154,7 +154,7 @@ func (in *inbox) tell() uint64 {
 // outbox holds what a stream has to send.
 type outbox struct {
 	items  fifo[item]
-	queued int    // bytes of messages
+	queued int    // bytes of messages, and what they cost beside these
 	sent   uint64 // bytes of messages in all
 	limit  uint64 // what the peer takes in all
 }
@@ -172,18 +172,14 @@ func newOutbox() outbox { return outbox{limit: window} }
 
 func (it *item) isMessage() bool { return it.kind == frame.Message || it.kind == frame.Compressed }
 
-// put adds a frame, whose data it owns.
+// put adds a frame that is no message, whose data it owns.
 func (out *outbox) put(k frame.Kind, data []byte) {
-	it := item{kind: k, data: data}
-	if it.isMessage() {
-		out.queued += len(data)
-	}
-	out.items.push(it)
+	out.items.push(item{kind: k, data: data})
 }
 
 // putMessage adds a message in memory of buffers, which goes back there.
 func (out *outbox) putMessage(k frame.Kind, memory *[]byte) {
-	out.queued += len(*memory)
+	out.queued += len(*memory) + messageCost
 	out.items.push(item{kind: k, data: *memory, memory: memory})
 }
 
@@ -237,6 +233,7 @@ func (out *outbox) fillMessage(b []byte, it *item, room int) []byte {
 	if !it.begun {
 		kind = it.kind
 		out.sent += messageCost
+		out.queued -= messageCost
 	}
 	chunk := it.data[it.at:]
 	if len(chunk) <= room+slack {
