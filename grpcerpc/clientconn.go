@@ -44,6 +44,7 @@ type ClientConn struct {
 	cancel    context.CancelFunc
 	idle      idleness
 	period    atomic.Pointer[period] // nil while it rests
+	streams   unfinished
 	config    atomic.Pointer[serviceConfig]
 	picker    atomic.Pointer[picking]
 	servers   atomic.Int64   // that the resolver knows
@@ -402,6 +403,9 @@ func (cc *ClientConn) Close() error {
 	})
 	cc.work.Wait()
 	cc.closeLinks()
+	for _, r := range cc.streams.list() { // who closes a ClientConn need not receive any more
+		go r.abandon(r.current.Load(), errClosing)
+	}
 	return errors.Join(cc.loop.release(), cc.closeGRPC())
 }
 

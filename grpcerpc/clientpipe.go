@@ -226,18 +226,11 @@ func (s *clientStream) lose(err error) {
 		err = s.cc.callError(s.ctx, err)
 	}
 	s.mu.Lock()
-	lost := !s.over
-	if lost {
+	defer s.mu.Unlock()
+	if !s.over {
 		s.notRun = s.id == 0
 		s.finishWith(err)
 		s.release()
-	}
-	s.mu.Unlock()
-	if lost && s.cc.ctx.Err() != nil { // who closes a ClientConn need not receive any more
-		go func() {
-			s.conclude()
-			s.parent.finish(err)
-		}()
 	}
 }
 

@@ -21,7 +21,7 @@ type clientStream struct {
 	desc   *grpc.StreamDesc
 	ctx    context.Context
 	parent *retryStream
-	stop   func() bool // of the listener to ctx's end
+	stop   func() bool // of the listener to ctx's end, until the application knows how s ended
 	link   *link
 	pipe   *pipe
 	done   func(balancer.DoneInfo) // of the picker; may be nil
@@ -177,12 +177,13 @@ func (s *clientStream) end(err error) {
 	s.cc.background(func() { _ = s.pipe.say(s) }) // in vain if the server knows
 }
 
-// expire ends the stream when its context has ended.
+// expire ends the stream when its context has ended, whatever its server says: no other attempt
+// follows, and the application need not ask.
 func (s *clientStream) expire() {
 	s.mu.Lock()
 	s.check()
 	s.mu.Unlock()
-	s.conclude()
+	s.parent.abandon(s, status.FromContextError(s.ctx.Err()).Err())
 }
 
 // check ends the stream if its context has ended, which the goroutine of expire may see late. The
@@ -197,16 +198,11 @@ func (s *clientStream) check() {
 }
 
 // conclude tells stats handlers how the stream ended, once the application knows.
-func (s *clientStream) conclude() {
-	s.told.Do(func() {
-		s.mu.Lock()
-		trailer, err := s.trailer, s.err
-		s.mu.Unlock()
-		s.watch.end(trailer, err)
-	})
-	if s.ctx.Err() != nil { // no other attempt follows
-		s.parent.finish(status.FromContextError(s.ctx.Err()).Err())
-	}
+func (s *clientStream) conclude() { s.tell(s.failure()) }
+
+// tell tells stats handlers that the stream has ended for the application.
+func (s *clientStream) tell(err error) {
+	s.told.Do(func() { s.watch.end(s.Trailer(), err) })
 }
 
 // failure returns how the stream ended, nil for success.
@@ -222,7 +218,6 @@ func (s *clientStream) release() {
 		return
 	}
 	s.released = true
-	s.stop()
 	for _, t := range s.info.trailers {
 		*t = s.trailer
 	}

@@ -29,6 +29,9 @@ type retryStream struct {
 	cancel context.CancelFunc
 	ended  sync.Once
 
+	prev, next *retryStream // in cc.streams
+	removed    bool         // from there, for ever
+
 	current   atomic.Pointer[clientStream]
 	committed atomic.Bool // no other try follows
 
@@ -84,13 +87,36 @@ func (cc *ClientConn) newRetryStream(
 		r.finish(err)
 		return nil, err
 	}
-	r.current.Store(s)
+	r.use(s)
 	return r, nil
+}
+
+// use has s take the place of the stream before.
+func (r *retryStream) use(s *clientStream) {
+	if old := r.current.Swap(s); old != nil {
+		old.stop()
+	} else {
+		r.cc.streams.add(r)
+	}
+	if r.cc.ctx.Err() != nil { // Close may have looked before
+		go r.abandon(s, errClosing)
+	}
+}
+
+// abandon finishes the stream, of which s is the last one, when the application may not ask how it
+// ended.
+func (r *retryStream) abandon(s *clientStream, err error) {
+	s.tell(err)
+	r.finish(err)
 }
 
 // finish tells the options how the stream ended. It may be called several times.
 func (r *retryStream) finish(err error) {
 	r.ended.Do(func() {
+		r.cc.streams.remove(r)
+		if s := r.current.Load(); s != nil {
+			s.stop()
+		}
 		r.cancel()
 		if r.info.counts {
 			r.cc.idle.end()
@@ -133,7 +159,7 @@ func (r *retryStream) again(s *clientStream) bool {
 			r.err = err
 			break
 		}
-		r.current.Store(next)
+		r.use(next)
 		if s = next; r.replay(s) {
 			return true
 		}
