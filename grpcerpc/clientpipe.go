@@ -100,6 +100,20 @@ func (p *pipe) flush() {
 type exchange struct {
 	pipe   *pipe
 	memory *[]byte // of buffers
+	// The streams that it opens are those above low, up to high.
+	low, high uint64
+}
+
+// untaken notes that the server has taken nothing of the exchange, in the loop: the streams that it
+// opens have certainly not begun.
+func (x *exchange) untaken() {
+	for id := x.low + 1; id <= x.high; id++ {
+		if s := x.pipe.streams[id]; s != nil {
+			s.mu.Lock()
+			s.notRun = true
+			s.mu.Unlock()
+		}
+	}
 }
 
 // build returns the next exchange, nil if there is no reason for one.
@@ -107,7 +121,7 @@ func (p *pipe) build() *exchange {
 	memory := getBuffer()
 	x := frame.Exchange{Token: p.link.token, Seq: p.seq}
 	b := x.Append((*memory)[:0])
-	empty := len(b)
+	empty, before := len(b), p.last
 	for len(b)-empty < maxBatch {
 		s, room, ok := p.ready.next(maxBatch - (len(b) - empty))
 		if !ok {
@@ -125,7 +139,7 @@ func (p *pipe) build() *exchange {
 		return nil
 	}
 	p.seq++
-	return &exchange{p, memory}
+	return &exchange{p, memory, before, p.last}
 }
 
 // onReply takes the answer to an exchange, in the loop.
@@ -138,6 +152,9 @@ func (x *exchange) onReply(resp []byte, err error) {
 		if y, err = frame.ParseReply(resp); err != nil {
 			err = errFrames
 		}
+	}
+	if y.Untaken || errors.Is(err, erpc.ErrNotRun) {
+		x.untaken()
 	}
 	switch {
 	case errors.Is(err, erpc.ErrDraining):
@@ -228,7 +245,7 @@ func (s *clientStream) lose(err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if !s.over {
-		s.notRun = s.id == 0
+		s.notRun = s.notRun || s.id == 0
 		s.finishWith(err)
 		s.release()
 	}

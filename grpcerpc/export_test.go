@@ -25,6 +25,13 @@ func (s *Server) RefuseCalls(refuse bool) {
 	}
 }
 
+// Forget has the server know none of its connections any more, of which it tells nobody.
+func (s *Server) Forget() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	clear(s.conns)
+}
+
 // HelloWithin bounds how long servers take to answer Hello. It is called before the first call.
 func (cc *ClientConn) HelloWithin(d time.Duration) { cc.patience = d }
 

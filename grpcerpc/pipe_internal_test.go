@@ -6,6 +6,9 @@ import (
 	"slices"
 	"testing"
 
+	"google.golang.org/grpc/codes"
+
+	"github.com/userspace-rpc/erpc/erpc"
 	"github.com/userspace-rpc/erpc/grpcerpc/internal/frame"
 )
 
@@ -110,7 +113,7 @@ func TestPipeReplies(t *testing.T) {
 		return &frame.Reply{Seq: seq, Sections: sec.Append(nil)}
 	}
 	for _, y := range []*frame.Reply{reply(2, "c"), reply(1, "b"), reply(0, "a")} {
-		x := &exchange{p, getBuffer()}
+		x := &exchange{pipe: p, memory: getBuffer()}
 		p.calls.Add(1)
 		x.onReply(y.Append(nil), nil)
 	}
@@ -120,6 +123,56 @@ func TestPipeReplies(t *testing.T) {
 	}
 	if got != "abc" || len(p.held) != 0 || p.failure() != nil {
 		t.Errorf("messages %q, %d replies held, %v", got, len(p.held), p.failure())
+	}
+}
+
+// TestPipeUntaken: streams have certainly not begun if the server has taken nothing of the exchange
+// that opens them, or it never ran; nothing is known of the others.
+func TestPipeUntaken(t *testing.T) {
+	status := frame.Status{Code: uint64(codes.Unavailable)}
+	gone, untaken := frame.Reply{Gone: true, Status: status}, frame.Reply{Gone: true, Status: status,
+		Untaken: true}
+	for _, v := range []struct {
+		answer []byte
+		err    error
+		want   bool
+	}{
+		{gone.Append(nil), nil, false},
+		{untaken.Append(nil), nil, true},
+		{nil, erpc.ErrDraining, true},
+	} {
+		p := newPipe(&link{})
+		p.calls.Store(maxCalls) // it does not send
+		before := talker(p, 1)
+		p.build()
+		streams := []*clientStream{talker(p, 1), talker(p, 1)}
+		x := p.build()
+		later := talker(p, 1)
+		p.build()
+		p.calls.Add(1)
+		x.onReply(v.answer, v.err)
+		if before.notRun || later.notRun {
+			t.Errorf("%v: a stream of another exchange has not begun", v)
+		}
+		for _, s := range streams {
+			if s.notRun != v.want {
+				t.Errorf("%v: a stream has not begun: %v", v, s.notRun)
+			}
+		}
+	}
+}
+
+// TestStreamAfterEnd: a stream that comes when its connection has ended, of which its pipe does not
+// know yet, is refused as one that never began.
+func TestStreamAfterEnd(t *testing.T) {
+	c := &serverConn{server: new(Server), over: true}
+	c.pipe.conn = c
+	opens := frame.Section{Stream: 1, Open: new(frame.Head)}
+	c.pipe.hear(&opens)
+	c.pipe.hear(&frame.Section{Stream: 1}) // what follows, which is no other stream
+	sec, rest, err := frame.NextSection(c.pipe.refused)
+	if err != nil || len(rest) > 0 || !sec.NotRun || !sec.End || sec.Stream != 1 {
+		t.Errorf("refused by %+v, %v", sec, err)
 	}
 }
 

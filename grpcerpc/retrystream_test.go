@@ -263,3 +263,19 @@ func TestStreamNeverSent(t *testing.T) {
 		t.Errorf("%d streams ran", n)
 	}
 }
+
+// TestStreamUnknown: streams that a server does not take because it has forgotten their connection
+// begin at a new one.
+func TestStreamUnknown(t *testing.T) {
+	r := newRig(t, nil)
+	r.hello(t, "a connection")
+	r.server.Forget()
+	s, err := r.client.Chat(within(t), grpc.WaitForReady(true))
+	is(t, "begin", err, codes.OK)
+	is(t, "send", s.Send(&pb.HelloRequest{Name: "x"}), codes.OK)
+	is(t, "close", s.CloseSend(), codes.OK)
+	got, err := drain(s.Recv)
+	if err != nil || !slices.Equal(got, []string{"Hello x"}) {
+		t.Errorf("%v, %v", got, err)
+	}
+}

@@ -219,7 +219,7 @@ func (c *serverConn) keep(h erpc.ReqHandle) bool {
 func (c *serverConn) stream(sec *frame.Section) (*serverStream, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if st := c.streams[sec.Stream]; st != nil || c.over || sec.Stream <= c.pipe.high {
+	if st := c.streams[sec.Stream]; st != nil || sec.Stream <= c.pipe.high {
 		return st, nil
 	}
 	c.pipe.high = sec.Stream
@@ -228,6 +228,8 @@ func (c *serverConn) stream(sec *frame.Section) (*serverStream, error) {
 		return nil, nil
 	case sec.Open == nil:
 		return nil, errFrames
+	case c.over: // which the pipe does not know yet
+		return nil, errEnded.Err()
 	case max(len(c.streams), c.line.len()-c.left) >= c.server.opts.mostBegun():
 		return nil, status.Error(codes.ResourceExhausted,
 			"grpcerpc: too many streams of the connection")

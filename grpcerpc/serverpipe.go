@@ -50,13 +50,14 @@ func (p *serverPipe) say(st *serverStream) {
 func (s *Server) onExchange(h erpc.ReqHandle) {
 	x, err := frame.ParseExchange(h.Data())
 	if err != nil {
-		sayGone(h, &frame.Status{Code: uint64(codes.Internal), Text: "grpcerpc: malformed exchange"})
+		sayGone(h, &frame.Status{Code: uint64(codes.Internal), Text: "grpcerpc: malformed exchange"},
+			false)
 		return
 	}
 	c := s.conn(x.Token, h)
 	if c == nil || c.pipe.rpc != h.Rpc() {
 		sayGone(h, &frame.Status{Code: uint64(codes.Unavailable),
-			Text: "grpcerpc: the server does not know the connection"})
+			Text: "grpcerpc: the server does not know the connection"}, true)
 		return
 	}
 	c.pipe.take(h, &x)
@@ -64,9 +65,10 @@ func (s *Server) onExchange(h erpc.ReqHandle) {
 	h.Rpc().GiveWay()
 }
 
-// sayGone answers an exchange whose connection is not there.
-func sayGone(h erpc.ReqHandle, why *frame.Status) {
-	y := frame.Reply{Gone: true, Status: *why}
+// sayGone answers an exchange whose connection is not there. Untaken says that the streams which it
+// opens have certainly not begun.
+func sayGone(h erpc.ReqHandle, why *frame.Status, untaken bool) {
+	y := frame.Reply{Gone: true, Status: *why, Untaken: untaken}
 	_ = h.RespondBytes(y.Append(nil)) // in vain if the session has ended
 }
 
@@ -75,7 +77,7 @@ func (p *serverPipe) take(h erpc.ReqHandle, x *frame.Exchange) {
 	_, twice := p.held[x.Seq]
 	switch {
 	case p.gone != nil:
-		sayGone(h, p.gone)
+		sayGone(h, p.gone, true)
 	case x.Seq == p.next:
 		p.accept(h, x)
 		for h, ok := p.held[p.next]; ok && p.gone == nil; h, ok = p.held[p.next] {
@@ -189,10 +191,10 @@ func (p *serverPipe) shut(why *status.Status) {
 		p.gone = &f
 	}
 	for p.parked.len() > 0 {
-		sayGone(p.parked.pop(), p.gone)
+		sayGone(p.parked.pop(), p.gone, false)
 	}
 	for _, h := range p.held {
-		sayGone(h, p.gone)
+		sayGone(h, p.gone, true)
 	}
 	p.held, p.refused = nil, nil
 }

@@ -3,6 +3,7 @@ package grpcerpc_test
 import (
 	"context"
 	"encoding/binary"
+	"slices"
 	"testing"
 
 	"google.golang.org/grpc"
@@ -77,4 +78,26 @@ func TestStopBroken(t *testing.T) {
 		t.Errorf("the call: %v", got)
 	}
 	stops(t, r, at, read, release)
+}
+
+// TestHostileHeld: of the exchanges that end with their connection, those that were ahead of others
+// are answered as such of which nothing was taken, and the one at fault is not.
+func TestHostileHeld(t *testing.T) {
+	h := newHostile(t, newRig(t, nil))
+	ahead := make(chan []byte, 1)
+	x := frame.Exchange{Token: h.token, Seq: 1}
+	is(t, "the one ahead", h.Start(frame.TypeExchange, x.Append(nil), func(b []byte, _ error) {
+		ahead <- slices.Clone(b)
+	}), codes.OK)
+	bad := frame.Exchange{Token: h.token, Sections: []byte{0xff}}
+	b, err := h.Call(within(t), frame.TypeExchange, bad.Append(nil))
+	is(t, "the one at fault", err, codes.OK)
+	for _, v := range []struct {
+		answer  []byte
+		untaken bool
+	}{{b, false}, {eventually(t, ahead, "the one ahead"), true}} {
+		if y, err := frame.ParseReply(v.answer); err != nil || !y.Gone || y.Untaken != v.untaken {
+			t.Errorf("%+v, %v, want untaken %v", y, err, v.untaken)
+		}
+	}
 }

@@ -27,18 +27,27 @@ func ParseExchange(b []byte) (x Exchange, err error) {
 // replyGone is the first byte of a Reply without sections; that of others is 0.
 const replyGone = 1
 
+// replyUntaken may follow the Status of a Reply that is gone. Clients that do not know it ignore
+// what is there.
+const replyUntaken = 1
+
 // Reply answers an Exchange: what a server sends in the streams of a connection.
 type Reply struct {
 	Seq      uint64 // of the connection's replies, from 0
 	Gone     bool   // there is no such connection any more; Status says why
 	Status   Status // if it is gone
+	Untaken  bool   // it is gone, and the server has taken nothing of the exchange
 	Sections []byte // a part of the input; see NextSection
 }
 
 // Append appends all of the Reply to b.
 func (y *Reply) Append(b []byte) []byte {
 	if y.Gone {
-		return y.Status.Append(append(b, replyGone))
+		b = y.Status.Append(append(b, replyGone))
+		if y.Untaken {
+			b = append(b, replyUntaken)
+		}
+		return b
 	}
 	b = binary.AppendUvarint(append(b, 0), y.Seq)
 	return append(b, y.Sections...)
@@ -54,6 +63,9 @@ func ParseReply(b []byte) (y Reply, err error) {
 	case replyGone:
 		if y.Gone, y.Status = true, r.Status(); y.Status.Code == 0 {
 			r.fail()
+		}
+		if rest := r.Rest(); len(rest) > 0 {
+			y.Untaken = rest[0] == replyUntaken
 		}
 	default:
 		r.fail()

@@ -61,6 +61,7 @@ func TestRoundTrip(t *testing.T) {
 	same(t, gotX, x)
 	for _, y := range []Reply{
 		{Seq: 1, Sections: []byte("s")}, {Gone: true, Status: Status{Code: 1, Text: "t"}},
+		{Gone: true, Status: Status{Code: 1, Text: "t", Details: []byte("d")}, Untaken: true},
 	} {
 		got, err := ParseReply(y.Append(nil))
 		if err != nil {

@@ -54,6 +54,8 @@ func TestGolden(t *testing.T) {
 		{"reply", (&Reply{Seq: 3, Sections: []byte("s")}).Append(nil), "00 03 73"},
 		{"gone", (&Reply{Gone: true, Status: Status{Code: 14, Text: "t"}}).Append(nil),
 			"01 0e 0174 00"},
+		{"untaken", (&Reply{Gone: true, Status: Status{Code: 14, Text: "t"}, Untaken: true}).Append(nil),
+			"01 0e 0174 00 01"}, // what follows the status is ignored by those who do not know it
 		{"section", (&Section{Stream: 1, Limit: 300, Frames: []byte("f")}).Append(nil),
 			"00 01 ac02 0166"},
 		{"section with all", (&Section{Stream: 1, Open: &Head{Method: []byte("m")}, End: true,
