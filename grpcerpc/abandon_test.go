@@ -55,33 +55,37 @@ func (s *sleepy) unread(t *testing.T, how string, opt grpc.CallOption) context.C
 // end of its context or by Close. In the first case its ClientConn can rest.
 func TestAbandoned(t *testing.T) {
 	for _, how := range []string{"ended", "messages", "lost"} {
-		for _, closes := range []bool{false, true} {
-			e := &ends{errs: make(chan error, 10)}
-			s := newSleepy(t, grpcerpc.WithIdleTimeout(time.Hour), grpcerpc.WithStatsHandler(e))
-			finished := make(chan error, 10)
-			cancel := s.unread(t, how, grpc.OnFinish(func(err error) { finished <- err }))
+		t.Run(how+", cancelled", func(t *testing.T) { abandon(t, how, false) })
+		t.Run(how+", closed", func(t *testing.T) { abandon(t, how, true) })
+	}
+}
+
+func abandon(t *testing.T, how string, closes bool) {
+	e := &ends{errs: make(chan error, 10)}
+	s := newSleepy(t, grpcerpc.WithIdleTimeout(time.Hour), grpcerpc.WithStatsHandler(e))
+	finished := make(chan error, 10)
+	cancel := s.unread(t, how, grpc.OnFinish(func(err error) { finished <- err }))
+	defer cancel()
+	s.clock.Advance(5 * time.Hour)
+	if s.built.Load() == s.closed.Load() {
+		t.Error("the ClientConn rests before")
+	}
+	if closes {
+		is(t, "close", s.cc.Close(), codes.OK)
+	} else {
+		cancel()
+	}
+	is(t, "OnFinish", eventually(t, finished, "OnFinish"), codes.Canceled)
+	is(t, "stats", status.Convert(eventually(t, e.errs, "End")).Err(), codes.Canceled)
+	if !closes {
+		until(t, "rest", func() bool {
 			s.clock.Advance(5 * time.Hour)
-			if s.built.Load() == s.closed.Load() {
-				t.Errorf("%s: the ClientConn rests before", how)
-			}
-			if !closes {
-				cancel()
-			} else {
-				is(t, "close", s.cc.Close(), codes.OK)
-			}
-			is(t, how+", OnFinish", eventually(t, finished, "OnFinish"), codes.Canceled)
-			is(t, how+", stats", status.Convert(eventually(t, e.errs, "End")).Err(), codes.Canceled)
-			if !closes {
-				until(t, "rest", func() bool {
-					s.clock.Advance(5 * time.Hour)
-					return s.built.Load() == s.closed.Load()
-				})
-				is(t, "close", s.cc.Close(), codes.OK)
-			}
-			cancel()
-			if len(finished)+len(e.errs) > 0 {
-				t.Errorf("%s: the stream was finished again", how)
-			}
-		}
+			return s.built.Load() == s.closed.Load()
+		})
+		is(t, "close", s.cc.Close(), codes.OK)
+	}
+	cancel()
+	if len(finished)+len(e.errs) > 0 {
+		t.Error("the stream was finished again")
 	}
 }
