@@ -254,7 +254,7 @@ func (k *goCall) begin(r *Rpc) {
 		k.deliver(m.away())
 		return
 	}
-	c.loop.lead.begin(r.engine.Now())
+	c.loop.lead.begin(r.engine.Now(), k.done == nil)
 	if k.began = r.engine.Now(); k.patient {
 		r.fresh.add(k)
 	}

@@ -23,6 +23,9 @@ import (
 // that is closed does not keep the others waiting. They share the loop's time: OnSession
 // must not block. An idle Client costs a ping and its answer in 1.5 s, see Timing.
 //
+// While one goroutine calls, again as soon as it has its answer, it runs the loop itself. Between
+// its calls, what servers say by themselves, such as that they drain, is heard 10 ms later at most.
+//
 // A Loop takes no sessions, as with Config.DialOnly: a server reaches the Client that called it
 // through the sessions of that Client alone, and others are refused. A server that sends garbage or
 // floods the port costs the Loop what it costs any Rpc.

@@ -39,7 +39,8 @@ const (
 // recalls the goroutine from a vacant one, and wakes a caller that sleeps in the transport.
 //
 // While it is vacant nobody waits for packets. None is awaited then but what a peer sends by
-// itself. The goroutine looks for that, and for timers, at most vacantFor after it has left.
+// itself, such as that it drains. The goroutine looks for that, and for timers, at most vacantFor
+// after it has left. Stats takes a vacant loop for as long as it publishes.
 //
 // The caller runs whole passes, callbacks too, and polls or sleeps in the transport as the
 // goroutine would. Only who made the loop awake by compare-and-swap touches the Rpc, until it
@@ -62,9 +63,12 @@ type lead struct {
 	wanted atomic.Bool // the goroutine wants the loop back
 }
 
-// begin notes that a call begins.
-func (d *lead) begin(now monotime.Time) {
+// begin notes that a call begins. One that nobody waits for is Start's, whose callers do not run
+// the loop.
+func (d *lead) begin(now monotime.Time, waits bool) {
 	switch {
+	case !waits:
+		d.alone = 0
 	case d.calls > 0:
 		d.beside, d.alone = now, 0
 	case now.Sub(d.ended) > soonAfter:
@@ -169,7 +173,8 @@ func (l *Loop) runFor(k *goCall) bool {
 			go panic(text)
 			select {}
 		}
-		l.giveBack(errLoopExit)
+		l.lead.err = errLoopExit
+		r.giveBack()
 	}()
 	r.takeOver()
 	r.begun.Store(int64(r.readClock()))
@@ -190,7 +195,8 @@ func (l *Loop) runFor(k *goCall) bool {
 	}
 	k.leads, left = false, true
 	if err != nil || !l.vacate() {
-		l.giveBack(err)
+		l.lead.err = err
+		r.giveBack()
 	}
 	if turns%fairEvery == 0 {
 		runtime.Gosched() // a caller that polls never blocks
@@ -199,8 +205,7 @@ func (l *Loop) runFor(k *goCall) bool {
 }
 
 // giveBack gives the loop to the goroutine.
-func (l *Loop) giveBack(err error) {
-	l.lead.err = err
-	l.rpc.bar()
-	l.rpc.back <- struct{}{}
+func (r *Rpc) giveBack() {
+	r.bar()
+	r.back <- struct{}{}
 }

@@ -117,7 +117,7 @@ func TestAlone(t *testing.T) {
 	now := monotime.Time(0).Add(time.Second)
 	call := func(gap time.Duration) {
 		now = now.Add(gap)
-		d.begin(now)
+		d.begin(now, true)
 		if d.lone() {
 			t.Fatal("lone while a call is under way")
 		}
@@ -155,7 +155,7 @@ func TestAlone(t *testing.T) {
 	}
 	want("soon again", true)
 	beside := now
-	d.begin(beside)
+	d.begin(beside, true)
 	call(0)
 	d.end(now)
 	for now.Sub(beside) < apartFor {
@@ -163,6 +163,30 @@ func TestAlone(t *testing.T) {
 		call(0)
 	}
 	want("long after", true)
+	d.begin(now, false)
+	d.end(now)
+	call(0)
+	want("after a Start", false)
+}
+
+// TestStatsOfVacant: what callers have done is in the counters, also if nobody runs the loop now.
+func TestStatsOfVacant(t *testing.T) {
+	g := newLeadRig(t)
+	g.vacate()
+	before := g.Stats().Completed
+	for calls, seen := uint64(1), 0; seen < 10; calls++ {
+		g.vacate()
+		if _, err := g.Call(context.Background(), leadEcho, nil); err != nil {
+			t.Fatal(err)
+		}
+		if g.rpc.state.Load() != vacant {
+			continue
+		}
+		seen++
+		if got := g.Stats().Completed - before; got != calls {
+			t.Errorf("%d calls, %d are counted", calls, got)
+		}
+	}
 }
 
 // TestCallerLeads: a caller that finds the loop vacant runs it until its call has ended, and leaves

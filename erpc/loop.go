@@ -677,9 +677,6 @@ func (r *Rpc) sleep(limit time.Duration) error {
 		err = r.block(timeout)
 	}
 	now := r.readClock()
-	if over := now.Sub(r.engine.Now()) - timeout; over > 0 {
-		r.overslept += (over - r.overslept) / 8
-	}
 	r.begun.Store(int64(now)) // before it is awake, see stuckFor
 	r.state.Store(awake)
 	r.wokenFor.Store(false)
@@ -709,24 +706,10 @@ func (r *Rpc) stuckFor() time.Duration {
 // of the loop costs more than they do. Peers on a local network have answered by then.
 const napFor = 10 * time.Millisecond
 
-// pacedNap is for how long a loop all of whose requests wait for their time leaves all else alone
-// on a crowded processor, which it gets crowdedAt after its time on average: there each wake-up
-// costs more than what it does, and packets wait for longer than that anyway.
-const (
-	pacedNap  = 500 * time.Microsecond
-	crowdedAt = 200 * time.Microsecond
-)
-
 // block waits in the transport.
 func (r *Rpc) block(timeout time.Duration) error {
-	nap := time.Duration(0)
 	if r.engine.MayNap() {
-		nap = min(napFor, timeout)
-	} else if r.overslept >= crowdedAt && timeout < pacedNap && r.engine.PacedOnly() {
-		nap = pacedNap
-	}
-	if nap > 0 {
-		if err := r.tr.Nap(nap); err != transport.ErrUnsupported {
+		if err := r.tr.Nap(min(napFor, timeout)); err != transport.ErrUnsupported {
 			return err
 		}
 	}

@@ -1,7 +1,6 @@
 package erpc
 
 import (
-	"cmp"
 	"testing"
 	"time"
 
@@ -139,77 +138,6 @@ func TestNap(t *testing.T) {
 				if d != napFor {
 					t.Errorf("a nap of %v", d)
 				}
-			}
-			if err := st.Close(); err != nil {
-				t.Error(err)
-			}
-		})
-	}
-}
-
-// lateEnd is a transport whose process gets its processor too late each time.
-type lateEnd struct {
-	napEnd
-	now  *monotime.Time
-	late time.Duration
-}
-
-func (e *lateEnd) Wait(d time.Duration) error {
-	*e.now = e.now.Add(d + e.late)
-	return nil
-}
-
-// TestNapOfPaced: a loop that gets its processor late, and all of whose requests wait for their
-// time, leaves packets alone for a while. Others look at them at once.
-func TestNapOfPaced(t *testing.T) {
-	for name, c := range map[string]struct {
-		late     time.Duration
-		rate     int64 // of the link, bit/s; 0: a packet of 1,500 bytes takes 60 us
-		requests int   // beside eight
-		unpaced  bool
-		set      func(st *stub)
-		naps     bool
-	}{
-		"crowded":           {late: time.Millisecond, naps: true},
-		"in time":           {late: 50 * time.Microsecond},
-		"nothing is paced":  {late: time.Millisecond, unpaced: true},
-		"nothing is asked":  {late: time.Millisecond, requests: -8},
-		"later":             {late: time.Millisecond, rate: 200_000},
-		"somebody's server": {late: time.Millisecond, set: func(st *stub) { st.connectFrom(7, 3, 4) }},
-	} {
-		t.Run(name, func(t *testing.T) {
-			cfg := Config{Wait: WaitSleep, Experiment: Experiment{NoPacingBypass: !c.unpaced}}
-			cfg.Congestion.LinkRate = cmp.Or(c.rate, 200_000_000)
-			st := newStub(t, cfg)
-			s := st.dialTo(0)
-			st.accepted(s, 0, 3)
-			if c.set != nil {
-				c.set(st)
-			}
-			end := &lateEnd{napEnd: napEnd{stubEnd: st.end}, now: &st.now, late: c.late}
-			st.tr = end
-			for range 20 {
-				st.pass(0)
-				if err := st.sleep(time.Millisecond); err != nil {
-					t.Fatal(err)
-				}
-			}
-			for range 8 + c.requests {
-				st.request(s)
-			}
-			st.pass(0)
-			if c.rate > 0 {
-				st.pass(2 * time.Millisecond) // the next tick is not soon
-			}
-			if (st.engine.Paced() == 0) != (c.unpaced || c.requests < 0) {
-				t.Fatalf("%d sessions are paced", st.engine.Paced())
-			}
-			end.naps = nil
-			if err := st.sleep(-1); err != nil {
-				t.Fatal(err)
-			}
-			if got := len(end.naps) > 0; got != c.naps || got && end.naps[0] != pacedNap {
-				t.Errorf("naps %v", end.naps)
 			}
 			if err := st.Close(); err != nil {
 				t.Error(err)

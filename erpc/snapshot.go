@@ -526,6 +526,11 @@ func (s *Stats) addEngine(e *engine.Stats) {
 // Stats returns the counters, at most a quarter of Timing.RTOMin old while the loop runs.
 // It is safe in any goroutine.
 func (r *Rpc) Stats() Stats {
+	if r.state.Load() == vacant && r.state.CompareAndSwap(vacant, awake) {
+		r.takeOver()
+		r.published.publish(r) // callers have run it
+		r.giveBack()
+	}
 	r.published.mu.Lock()
 	defer r.published.mu.Unlock()
 	return r.published.stats

@@ -190,7 +190,7 @@ var table = []row{
 
 	// What commands and the other modules of this repository share.
 	{path: "kit"},
-	{path: "kit/filelock", third: xsys},
+	{path: "kit/filelock", may: []string{"internal/ownfile"}, third: xsys},
 	{path: "kit/leastheap", may: []string{"internal/memsize"}},
 	{path: "kit/cli", third: []string{"github.com/alecthomas/kong", "golang.org/x/sys"}},
 	{path: "kit/cli/clitest", may: []string{"kit/cli"}, traits: suite},

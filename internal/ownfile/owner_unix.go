@@ -10,6 +10,7 @@ import (
 const (
 	openDir = syscall.O_DIRECTORY | syscall.O_NOFOLLOW | syscall.O_CLOEXEC
 	openNow = syscall.O_NONBLOCK
+	openOwn = syscall.O_NOFOLLOW | syscall.O_NONBLOCK
 )
 
 // ownerOf returns the user who owns a file.
@@ -19,4 +20,13 @@ func ownerOf(info fs.FileInfo) (uid int, ok bool) {
 		return 0, false
 	}
 	return int(st.Uid), true
+}
+
+// linksOf returns how many names a file has.
+func linksOf(info fs.FileInfo) uint64 {
+	st, ok := info.Sys().(*syscall.Stat_t)
+	if !ok {
+		return 1
+	}
+	return uint64(st.Nlink)
 }

@@ -110,6 +110,54 @@ func Read(path string, rule Rule, most int64) ([]byte, error) {
 	return text, err
 }
 
+// OpenOwn opens a file to read and write it, and makes it, of mode 0600, if there is none. One
+// that is there keeps its contents, and must be a regular file that is Private and has no other
+// name; links are not followed. Errors: those of the system, and others, which match ErrOthers.
+func OpenOwn(path string) (*os.File, error) {
+	for {
+		info, err := os.Lstat(path) // says more than an open that is denied
+		if errors.Is(err, fs.ErrNotExist) {
+			f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE|os.O_EXCL, 0o600)
+			if errors.Is(err, fs.ErrExist) {
+				continue // somebody was faster
+			}
+			return f, err
+		}
+		if err == nil {
+			err = own(path, info)
+		}
+		if err != nil {
+			return nil, err
+		}
+		f, err := os.OpenFile(path, os.O_RDWR|openOwn, 0)
+		if errors.Is(err, fs.ErrNotExist) {
+			continue
+		}
+		if err != nil {
+			return nil, err
+		}
+		if info, err = f.Stat(); err == nil {
+			err = own(path, info) // what has the name by now
+		}
+		if err != nil {
+			return nil, errors.Join(err, f.Close())
+		}
+		return f, nil
+	}
+}
+
+// own says whether a file is one that OpenOwn takes.
+func own(path string, info fs.FileInfo) error {
+	links := linksOf(info)
+	switch {
+	case info.Mode().Type() != 0:
+		return fmt.Errorf("%s is no regular file: %w", path, ErrOthers)
+	case links > 1: // 0: it was removed meanwhile
+		return fmt.Errorf("%s has %d names: %w", path, links, ErrOthers)
+	}
+	return Check(path, info, Private)
+}
+
 // Runtime returns this user's folder of a name for what processes share while they run. That is
 // NAME in $XDG_RUNTIME_DIR, if that is a folder of this user where nobody else may write (the XDG
 // Base Directory Specification ignores others), or else NAME-UID in the folder for temporary files.

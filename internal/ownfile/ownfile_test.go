@@ -5,6 +5,7 @@ package ownfile
 import (
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -107,6 +108,105 @@ func TestRead(t *testing.T) {
 		if _, err := Read(name, Secret, 4); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: %v, want %q", name, err, want)
 		}
+	}
+}
+
+// TestOpenOwn: a file is made, or taken as it is; one that is another's, or no regular one, is not.
+func TestOpenOwn(t *testing.T) {
+	dir := t.TempDir()
+	file := filepath.Join(dir, "file")
+	for _, want := range []string{"", "x", "xx"} {
+		f, err := OpenOwn(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		b, err := io.ReadAll(f)
+		if err == nil {
+			_, err = f.WriteString("x")
+		}
+		if info, err2 := f.Stat(); errors.Join(err, err2) != nil || string(b) != want ||
+			info.Mode() != 0o600 {
+			t.Errorf("%q, %v, %v, want %q", b, errors.Join(err, err2), info, want)
+		}
+		if err := f.Close(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	at := func(name string) string { return filepath.Join(dir, name) }
+	if err := errors.Join(os.Symlink(file, at("link")), os.Symlink(at("none"), at("dangling")),
+		syscall.Mkfifo(at("pipe"), 0o600), os.Mkdir(at("dir"), 0o700),
+		os.WriteFile(at("one"), nil, 0o600), os.Link(at("one"), at("two")),
+		os.WriteFile(at("open"), nil, 0o600), os.Chmod(at("open"), 0o604)); err != nil {
+		t.Fatal(err)
+	}
+	for name, want := range map[string]string{"link": "no regular file", "dangling": "no regular file",
+		"pipe": "no regular file", "dir": "no regular file", "two": "has 2 names",
+		"open": "has mode 0604"} {
+		f, err := OpenOwn(at(name))
+		if !errors.Is(err, ErrOthers) || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: %v, %v, want %q", name, f, err, want)
+		}
+	}
+	if _, err := OpenOwn(at("none/file")); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("in no folder: %v", err)
+	}
+}
+
+// TestOpenOwnSwapped: what counts is the file that was opened, whatever had the name before.
+func TestOpenOwnSwapped(t *testing.T) {
+	dir := t.TempDir()
+	file, mine := filepath.Join(dir, "file"), filepath.Join(dir, "mine")
+	open := filepath.Join(dir, "open")
+	if err := errors.Join(os.WriteFile(mine, nil, 0o600), os.WriteFile(file, nil, 0o600),
+		os.Chmod(file, 0o666)); err != nil {
+		t.Fatal(err)
+	}
+	end, swaps := make(chan struct{}), make(chan error)
+	defer func() {
+		close(end)
+		if err := <-swaps; err != nil {
+			t.Error(err)
+		}
+	}()
+	go func() { // the two have the name in turn
+		for {
+			err := errors.Join(os.Rename(file, open), os.Rename(mine, file), os.Rename(file, mine),
+				os.Rename(open, file))
+			select {
+			case <-end:
+				swaps <- err
+				return
+			default:
+			}
+		}
+	}()
+	for range 5000 {
+		f, err := OpenOwn(file)
+		if errors.Is(err, ErrOthers) {
+			continue
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		if info, err := f.Stat(); err != nil || info.Mode() != 0o600 {
+			t.Fatal(info, err)
+		}
+		if err := f.Close(); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+// TestOpenOwnOwner: another user's file is not taken, whatever its mode.
+func TestOpenOwnOwner(t *testing.T) {
+	root(t)
+	file := filepath.Join(t.TempDir(), "file")
+	if err := errors.Join(os.WriteFile(file, nil, 0o600), os.Chown(file, strange, 0)); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := OpenOwn(file); !errors.Is(err, ErrOthers) ||
+		!strings.Contains(err.Error(), "belongs to user 65533") {
+		t.Error(err)
 	}
 }
 

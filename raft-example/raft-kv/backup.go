@@ -55,6 +55,9 @@ func (c *backupCmd) Run(e *cli.Env) error {
 	if c.Within <= 0 {
 		return cli.Usagef("--within %v: want more than nothing", c.Within)
 	}
+	if c.File == "" {
+		return cli.Usagef("backup: want the name of a file")
+	}
 	if err := absent(c.File); err != nil {
 		return err
 	}

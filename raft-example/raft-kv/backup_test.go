@@ -151,7 +151,9 @@ func TestBackupRest(t *testing.T) {
 	dir := t.TempDir()
 	file := filepath.Join(dir, "store.bak")
 	rest := binary.LittleEndian.AppendUint64(nil, backupMagic)
-	for _, left := range [][]byte{nil, append(rest, make([]byte, 1<<20)...)} {
+	for _, left := range [][]byte{nil, append(rest, make([]byte, 1<<20)...),
+		make([]byte, 1<<20)} { // the head was not on the disk yet
+
 		if err := os.WriteFile(file+".part", left, 0o600); err != nil {
 			t.Fatal(err)
 		}
@@ -181,6 +183,19 @@ func TestBackupRest(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
+	for _, text := range []string{"x", strings.Repeat("x", 200),
+		strings.Repeat("\x00", backupHead-1) + "x"} {
+		if err := os.WriteFile(file+".part", []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		o.want("backup "+file, cli.Failed, "no part of a backup: remove it")
+		if b, err := os.ReadFile(file + ".part"); err != nil || string(b) != text {
+			t.Fatalf("%q, %v", b, err)
+		}
+	}
+	if err := os.Remove(file + ".part"); err != nil {
+		t.Fatal(err)
+	}
 	p, err := newPart(file)
 	if err != nil {
 		t.Fatal(err)
@@ -201,6 +216,75 @@ func TestBackupRest(t *testing.T) {
 		t.Errorf("%q, %v", b, err)
 	}
 	if left, err := os.ReadDir(dir); err != nil || len(left) != 2 {
+		t.Error(left, err)
+	}
+}
+
+// TestBackupPartOfOthers: a part that other users may read, change or have under another name is
+// refused by name, and nothing is written to it.
+func TestBackupPartOfOthers(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "store.bak")
+	part := file + ".part"
+	for want, put := range map[string]func() error{
+		"has mode 0666": func() error { return os.Chmod(part, 0o666) },
+		"has mode 0640": func() error { return os.Chmod(part, 0o640) },
+		"has 2 names":   func() error { return os.Link(part, file+".link") },
+		"belongs to user 65533": func() error {
+			if os.Geteuid() != 0 {
+				return errors.ErrUnsupported // only root can give files away
+			}
+			return os.Chown(part, 65533, 65533)
+		},
+	} {
+		err := errors.Join(os.RemoveAll(part), os.WriteFile(part, nil, 0o600))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err = put(); errors.Is(err, errors.ErrUnsupported) {
+			continue
+		} else if err != nil {
+			t.Fatal(err)
+		}
+		p, err := newPart(file)
+		if err == nil {
+			_ = p.Close()
+		}
+		if !errors.Is(err, errPart) || !strings.Contains(fmt.Sprint(err), part+" "+want) {
+			t.Errorf("%v, want %q", err, want)
+		}
+	}
+}
+
+// TestBackupPartEnds: a part that cannot get its name is removed, and one that is another's by then
+// stays.
+func TestBackupPartEnds(t *testing.T) {
+	dir := t.TempDir()
+	file := filepath.Join(dir, "store.bak")
+	p, err := newPart(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	p.name = filepath.Join(dir, "none", "store.bak")
+	if err := p.end(nil); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("to a folder that is none: %v", err)
+	}
+	if left, err := os.ReadDir(dir); err != nil || len(left) > 0 {
+		t.Error(left, err)
+	}
+	if p, err = newPart(file); err != nil {
+		t.Fatal(err)
+	}
+	err = errors.Join(os.Remove(file+".part"), os.WriteFile(file+".part", []byte("x"), 0o600))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := p.end(nil); err == nil || !strings.Contains(err.Error(), "removed meanwhile") {
+		t.Errorf("another file has the name: %v", err)
+	}
+	if b, err := os.ReadFile(file + ".part"); err != nil || string(b) != "x" {
+		t.Errorf("%q, %v", b, err)
+	}
+	if left, err := os.ReadDir(dir); err != nil || len(left) != 1 {
 		t.Error(left, err)
 	}
 }

@@ -103,6 +103,10 @@ func TestUsage(t *testing.T) {
 			t.Errorf("%s: status %d, %q, %q", tt.args, status, out, errOut)
 		}
 	}
+	if status, _, errOut := runCommand(t, "backup", ""); status != cli.Usage ||
+		!strings.Contains(errOut, "backup: want the name of a file") {
+		t.Errorf("a backup without a name: %d %q", status, errOut)
+	}
 	if status, out, _ := runCommand(t, "--help"); status != cli.Done ||
 		!strings.Contains(out, "raft-kv") {
 		t.Errorf("--help: %d %q", status, out)

@@ -22,48 +22,32 @@ type part struct {
 // errPart is a file in the way of a part.
 var errPart = errors.New("this is no part of a backup: remove it, or give the backup another name")
 
-// newPart opens the part of a backup. Errors: errPart, a *filelock.HeldError, and
-// those of the system.
-func newPart(name string) (p *part, err error) {
-	for {
-		path := name + ".part"
-		if at, err := os.Lstat(path); err == nil && !at.Mode().IsRegular() {
-			return nil, fmt.Errorf("%s: %w", path, errPart)
-		}
-		f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE, 0o600)
-		if err != nil {
-			return nil, err
-		}
-		p = &part{f, name}
-		if err = filelock.File(f); err == nil && !p.there() {
-			_ = f.Close() // another process has just made a backup of it, or removed it
-			continue
-		}
-		if err == nil {
-			err = p.check()
-		}
-		if err != nil {
-			return nil, errors.Join(err, f.Close())
-		}
-		return p, nil
+// newPart opens the part of a backup: one that was left, if no other user could read or change it,
+// or a new one. Errors: errPart, a *filelock.HeldError, and those of the system.
+func newPart(name string) (*part, error) {
+	f, err := filelock.Own(name + ".part")
+	if errors.Is(err, filelock.ErrOthers) {
+		err = fmt.Errorf("%w: %w", err, errPart)
 	}
+	if err != nil {
+		return nil, err
+	}
+	p := &part{f, name}
+	if err := p.check(); err != nil {
+		return nil, errors.Join(err, f.Close())
+	}
+	return p, nil
 }
 
-// there reports whether the name of the part is still that of this file.
-func (p *part) there() bool {
-	a, err := p.Stat()
-	b, err2 := os.Lstat(p.Name())
-	return err == nil && err2 == nil && os.SameFile(a, b)
-}
-
-// check says whether the file is what a backup has left, or empty.
+// check says whether the file is what a backup has left. That is empty, or its head is zero, if
+// the machine failed before the first sync.
 func (p *part) check() error {
-	var magic [8]byte
-	n, err := p.ReadAt(magic[:], 0)
+	var head [backupHead]byte
+	_, err := p.ReadAt(head[:], 0)
 	if err != nil && !errors.Is(err, io.EOF) {
 		return err
 	}
-	if n > 0 && binary.LittleEndian.Uint64(magic[:]) != backupMagic {
+	if head != [backupHead]byte{} && binary.LittleEndian.Uint64(head[:]) != backupMagic {
 		return fmt.Errorf("%s: %w", p.Name(), errPart)
 	}
 	return nil
@@ -75,14 +59,19 @@ func (p *part) begin() error {
 	return errors.Join(err, p.Truncate(0))
 }
 
-// end gives a part that is whole its name, unless err says that it is not: then it is removed.
+// end gives a part that is whole its name. If it cannot, or err says that the part is not whole, it
+// removes it.
 func (p *part) end(err error) error {
 	if err == nil {
 		err = absent(p.name)
 	}
+	if err == nil && !filelock.Names(p.Name(), p.File) {
+		err = fmt.Errorf("%s was removed meanwhile: %w", p.Name(), fs.ErrNotExist)
+	}
 	if err == nil {
 		err = wal.Move(p.Name(), p.name)
-	} else {
+	}
+	if err != nil && filelock.Names(p.Name(), p.File) {
 		err = errors.Join(err, os.Remove(p.Name()))
 	}
 	return errors.Join(err, p.Close())

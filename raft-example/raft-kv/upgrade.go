@@ -48,8 +48,11 @@ func (c *upgradeCmd) Run(e *cli.Env) error {
 // errNoVersion is a version that the leader does not know.
 var errNoVersion = errors.New("there is no such version in the program of the leader")
 
+// errLower is a version below the one that the cluster has.
+var errLower = errors.New("a cluster's version only rises")
+
 // upgrade raises the version to one, 0 for the newest, and returns what it is then. Errors:
-// errNoVersion, those of change.
+// errNoVersion, errLower, those of change.
 func upgrade(ctx context.Context, b *client.Blocking, servers []string, cluster uint64, to uint8) (
 	version uint8, already bool, err error,
 ) {
@@ -62,6 +65,8 @@ func upgrade(ctx context.Context, b *client.Blocking, servers []string, cluster 
 	case uint32(to) > now.Formats.Max:
 		err = fmt.Errorf("%w: %d, and replica %d knows %d to %d; start all members in a newer one first",
 			errNoVersion, to, now.ID, now.Formats.Min, now.Formats.Max)
+	case to != 0 && to < now.Version:
+		err = fmt.Errorf("%w: %d is asked for, and it is %d", errLower, to, now.Version)
 	}
 	if err != nil {
 		return 0, false, err

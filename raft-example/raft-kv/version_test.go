@@ -4,6 +4,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/userspace-rpc/erpc/kit/cli"
 	"github.com/userspace-rpc/erpc/raft-example/node"
 )
 
@@ -38,6 +39,8 @@ func TestUpgradeCommand(t *testing.T) {
 	say("the cluster's version is 2", "upgrade")
 	say("the cluster's version is 2 already", "upgrade")
 	say(`{"version":2,"already":true}`, "upgrade --json")
+	o.want("upgrade --to=1", cli.Failed,
+		"raft-kv: a cluster's version only rises: 1 is asked for, and it is 2\n")
 	say("the tick is 30ms, the lease 150ms", "tick 30ms --lease 150ms")
 	say("the tick is 40ms, the lease 200ms", "tick 40ms")
 	say("the tick is 40ms, the lease 200ms, by the log", "status")

@@ -69,13 +69,6 @@ func (e *Engine) Quiet() bool {
 	return len(e.timers.active) == 0 && len(e.table.byKey) == 0 && len(e.assocs.probes) == 0
 }
 
-// PacedOnly reports whether all that the loop does is to wait until its rates let it send: there
-// are requests, each session that has some is paced, and no peer's client has a session here.
-func (e *Engine) PacedOnly() bool {
-	n := e.Paced()
-	return n > 0 && n == len(e.timers.active) && len(e.table.byKey) == 0 && len(e.assocs.probes) == 0
-}
-
 // checkPeer pings a peer if that is due. The side that opened sessions pings first; the other one
 // only when the first one should have pinged and did not.
 func (e *Engine) checkPeer(p *association) {
