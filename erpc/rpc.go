@@ -143,7 +143,7 @@ func (n *Nexus) newRpc(c *claim) (*Rpc, error) {
 		r.txBatch, r.txCostly = caps.TxBatch, caps.TxCostly
 	}
 	r.heard = make([]transport.Hint, engine.MaxICMPOnce)
-	r.commands = ring.NewMPSC[command](max(1024, 2*r.cfg.MaxBackground))
+	r.commands = ring.NewMPSC[command](max(minCommands, min(2*r.cfg.MaxBackground, maxCommands)))
 	mtu := caps.MTU
 	if r.cfg.MTU != 0 {
 		mtu = min(mtu, r.cfg.MTU)
@@ -584,6 +584,10 @@ type command struct {
 	fn  func(*Rpc) // Post
 	c   *goCall    // Client.Call: start, or cancel if it has been started
 }
+
+// A loop has room for so many commands: two for each background handler, within bounds. The ring is
+// walked from end to end, so a large one is in no cache: one of 8 MiB cost a fifth of small calls.
+const minCommands, maxCommands = 1024, 1 << 17
 
 // post hands c to the loop and wakes it. It waits while the ring is full. It
 // returns false if the Rpc is closed.
