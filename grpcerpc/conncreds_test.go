@@ -54,7 +54,7 @@ func (b *bundling) NewSubConn(
 	list []resolver.Address, o balancer.NewSubConnOptions,
 ) (balancer.SubConn, error) {
 	if b.bundle != nil {
-		o.CredsBundle = b.bundle //lint:ignore SA1019 that is what is tested
+		o.CredsBundle = b.bundle //lint:ignore SA1019 the test is about it
 	}
 	return b.ClientConn.NewSubConn(list, o) //lint:ignore SA1019 of other ClientConns, one address
 }

@@ -140,5 +140,5 @@ func (c *serverConn) close() {
 	_ = c.pipe.rpc.Post(func(*erpc.Rpc) { c.pipe.shut(errEnded) }) // in vain if the loop has ended
 }
 
-// errEnded is what calls end with whose connection has ended.
+// errEnded ends the calls of a connection that has ended.
 var errEnded = status.New(codes.Unavailable, "grpcerpc: the connection has ended")

@@ -12,8 +12,8 @@ import (
 	"github.com/userspace-rpc/erpc/erpc"
 )
 
-// TestKeepaliveTiming: how long a peer may be silent is what the parameters say, with grpc-go's
-// defaults and bounds.
+// TestKeepaliveTiming: the parameters decide how long a peer may be silent, with grpc-go's defaults
+// and bounds.
 func TestKeepaliveTiming(t *testing.T) {
 	const s, ms = time.Second, time.Millisecond
 	for _, v := range []struct {

@@ -15,7 +15,7 @@ import (
 	pb "github.com/userspace-rpc/erpc/grpcerpc/examples/helloworld/helloworldpb"
 )
 
-// loads are what a balancer learned of servers.
+// loads holds the loads of servers that a balancer has learned.
 type loads chan any
 
 func (l loads) Build(info base.PickerBuildInfo) balancer.Picker {

@@ -39,8 +39,8 @@ func newPart(name string) (*part, error) {
 	return p, nil
 }
 
-// check says whether the file is what a backup has left. That is empty, or its head is zero, if
-// the machine failed before the first sync.
+// check says whether a backup has left the file. Such a file is empty, or has a backup's head, or a
+// head of zeros if the machine failed before the first sync.
 func (p *part) check() error {
 	var head [backupHead]byte
 	_, err := p.ReadAt(head[:], 0)

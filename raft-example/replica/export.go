@@ -170,7 +170,7 @@ func (r *Replica) compact() {
 	}
 }
 
-// entryCost is what an entry takes in memory besides its bytes, when a replica starts with it.
+// entryCost is the memory of an entry besides its bytes, when a replica starts with it.
 const entryCost = 128
 
 // snapshotDue reports whether the log on the disk is long enough for another snapshot. A large

@@ -81,7 +81,7 @@ func (r *Replica) MemberIDs() []uint64 { return slices.Sorted(maps.Keys(r.member
 // Memberless reports whether this replica knows no member: it waits to be added.
 func (r *Replica) Memberless() bool { return len(r.members) == 0 }
 
-// Changed is the index of the entry or snapshot from which members are what they are. It grows with
+// Changed returns the index of the last entry or snapshot that changed the members. It grows with
 // each change that is applied.
 func (r *Replica) Changed() uint64 { return r.change.at }
 

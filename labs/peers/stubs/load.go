@@ -35,7 +35,7 @@ type Load struct {
 	Warmup, Duration   time.Duration
 }
 
-// Result is what came of a load.
+// Result holds the figures of a load.
 type Result struct {
 	Ops, All int64 // calls, or messages there and back, or one way; All: those of the warm-up too
 	Beside   int64 // echoes of the others in Elapsed
