@@ -3,6 +3,7 @@ package ecosystem
 import (
 	"context"
 	"fmt"
+	"sync/atomic"
 	"testing"
 
 	load "github.com/cncf/xds/go/xds/data/orca/v3"
@@ -39,11 +40,11 @@ func (p loadPicker) Pick(balancer.PickInfo) (balancer.PickResult, error) {
 // trailing sends reports of load in the trailers of its calls.
 type trailing struct {
 	pb.UnimplementedGreeterServer
-	reports []string
+	reports atomic.Pointer[[]string]
 }
 
 func (r *trailing) trailer() metadata.MD {
-	return metadata.MD{"endpoint-load-metrics-bin": r.reports}
+	return metadata.MD{"endpoint-load-metrics-bin": *r.reports.Load()}
 }
 
 func (r *trailing) SayHello(ctx context.Context, _ *pb.HelloRequest) (*pb.HelloReply, error) {
@@ -70,7 +71,7 @@ func TestServerLoad(t *testing.T) {
 		"none": nil, "one": {string(good)}, "two": {string(good), string(good)},
 		"malformed": {"\xff\xff"}, "cut off": {string(good[:4])},
 	} {
-		server.reports = reports
+		server.reports.Store(&reports)
 		if _, err := client.SayHello(within(t), &pb.HelloRequest{}); err != nil {
 			t.Fatal(name, err)
 		}
