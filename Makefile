@@ -175,9 +175,10 @@ GOTEST    ?=
 # Every folder with a go.mod is a module; the commands below run in each.
 MODULES := $(sort $(patsubst %/,%,$(dir $(shell find . \( -name '.?*' -o -name testdata -o -name out \) -prune -o -name go.mod -print))))
 
-# Packages that also run with their assertions compiled in, and those with benchmarks
-# of the hot path; the ones that exist.
-# Those of internal that have tests of documents and the like have no assertions.
+# Packages that also run with their assertions compiled in, which looks at the same steps again: so
+# with -short. The ones that exist.
+# Those of internal that have tests of documents and the like have no assertions, and nothing for the
+# race detector.
 CORE  := $(wildcard wire msgbuf session cc ratelimit transport erpc) \
 	$(filter-out %/lint %/packaging %/pages,$(patsubst %/,%,$(wildcard internal/*/)))
 CORE  := $(patsubst %,./%/...,$(CORE))
@@ -197,6 +198,7 @@ JOBS ?= $(shell n=$$(nproc 2>/dev/null || echo 2); test $$n -ge 4 && echo $$((n 
 # dependencies take minutes to compile for it. No vet there: make vet and make test have the same
 # source.
 RACED ?= $(filter-out ./labs %/browsertest,$(MODULES))
+DOCTESTS = /internal/\(lint\|packaging\|pages\)$$
 OWNLABS = ./benchrows ./cmd/... ./raft/lab ./raft/simlab
 
 # each,NAME,COMMAND runs a shell command in every module. It goes on when one fails, and fails at
@@ -209,7 +211,7 @@ each = scripts/modules $(JOBS) out/$(1) "$(MODULES)" '$(2)'
 test: check-go
 	@status=0; \
 	$(call each,test,$(GO) test $(GOTEST) ./...) || status=1; \
-	echo '[.] with assertions'; $(GO) test $(GOTEST) -tags invariants $(CORE) || status=1; \
+	echo '[.] with assertions'; $(GO) test $(GOTEST) -short -tags invariants $(CORE) || status=1; \
 	$(GO) run ./scripts/budget out/test/*.log || status=1; \
 	exit $$status
 
@@ -252,7 +254,7 @@ race: check-go
 		{ echo 'make race: the race detector needs a C compiler and CGO_ENABLED=1: install gcc' >&2; exit 1; }
 	@status=0; \
 	scripts/modules $(JOBS) out/race "$(RACED)" \
-		'$(GO) test $(GOTEST) -race -tags erpc_strict_race -short -vet=off ./...' || status=1; \
+		'$(GO) test $(GOTEST) -race -tags erpc_strict_race -short -vet=off $$($(GO) list ./... | grep -v "$(DOCTESTS)")' || status=1; \
 	echo '[./labs] $(OWNLABS)'; (cd labs && \
 		$(GO) test $(GOTEST) -race -tags erpc_strict_race -short -vet=off $(OWNLABS)) \
 		>out/race/labs.log 2>&1 || status=1; cat out/race/labs.log; \

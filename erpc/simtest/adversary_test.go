@@ -301,6 +301,9 @@ func TestAdversary(t *testing.T) {
 	if testing.Short() {
 		count = min(count, 40)
 	}
+	if raced {
+		count = min(count, 10)
+	}
 	if *seedFlag >= 0 {
 		hash := adversarySeed(t, uint64(*seedFlag), map[string]int{})
 		t.Logf("trace hash %016x", hash)

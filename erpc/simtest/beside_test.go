@@ -138,6 +138,7 @@ func (b beside) row(least, most float64) func(t *testing.T) {
 // it: in a queue of a few packets flows wait for timeouts that are 40 times as long, and in one of
 // thousands of packets it takes minutes until a client has caught up.
 func TestBeside(t *testing.T) {
+	notRaced(t)
 	if *besideAll {
 		for _, bits := range []int64{10e6, 100e6, 1e9} {
 			for _, rtt := range []time.Duration{10 * time.Millisecond, time.Millisecond,
@@ -178,6 +179,7 @@ var besideRows = []beside{
 
 // TestFlowsStop: clients that share a link with flows take all of it when those stop.
 func TestFlowsStop(t *testing.T) {
+	notRaced(t)
 	for _, n := range []int{1, 4} {
 		b := beside{100e6, time.Millisecond, 5 * time.Millisecond, n, n, erpc.CCCubic}
 		r := b.start(t)

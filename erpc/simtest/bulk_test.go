@@ -255,6 +255,7 @@ func second[T any](_ T, err error) error { return err }
 // TestMemoryReturns: what large messages took is not kept for ever, and many runs
 // leave nothing behind.
 func TestMemoryReturns(t *testing.T) {
+	notRaced(t)
 	c, client, server := pair(t, sim.Config{LinkBitsPerSec: 25e9}, erpc.Config{Slots: 8})
 	k := echo(c)
 	c.must(time.Second, k)

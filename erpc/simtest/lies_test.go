@@ -43,6 +43,7 @@ func (l *liar) TxBurst(items []transport.TxItem) (int, error) {
 // them says that it has held requests for a time, none or longer than it can say, whatever it did,
 // the other still gets its part of the link. At -1 none lies.
 func TestLyingHolds(t *testing.T) {
+	notRaced(t)
 	for _, alg := range controls() {
 		for _, held := range []time.Duration{-1, 0, time.Second / 4000, time.Millisecond, time.Second} {
 			net := wideLink(time.Millisecond)

@@ -82,6 +82,7 @@ func wideLink(d time.Duration) sim.Config {
 // TestLongPath: a session fills a path of 10 Gbit/s and 1 ms each way, on which 128 credits make
 // 0.67 Gbit/s, and loses nothing. Headers leave 9.4 Gbit/s.
 func TestLongPath(t *testing.T) {
+	notRaced(t)
 	for _, alg := range controls() {
 		for _, d := range []time.Duration{time.Millisecond / 2, time.Millisecond} {
 			for _, credits := range []int{0, 128} {
@@ -109,6 +110,7 @@ func TestLongPath(t *testing.T) {
 // more, and does in time what it does with as many that are fixed. On a link so slow that as many
 // wait in a queue for milliseconds it has fewer, each of which is returned by itself.
 func TestShortPath(t *testing.T) {
+	notRaced(t)
 	for _, alg := range controls() {
 		for _, of := range []struct {
 			bits        int64
@@ -143,6 +145,7 @@ func TestShortPath(t *testing.T) {
 // TestWindowAtSwitch: of many senders to one, windows lose no more packets for each byte than fixed
 // credits do, by a quarter, and have no less goodput. As much comes about by chance.
 func TestWindowAtSwitch(t *testing.T) {
+	notRaced(t)
 	if testing.Short() {
 		t.Skip("minutes under the race detector, and of one thread")
 	}
@@ -185,6 +188,7 @@ func incast(t *testing.T, senders int, net sim.Config, cfg erpc.Config) (drops, 
 
 // TestPathFalls: the window falls with its path, to a tenth, and rises with it.
 func TestPathFalls(t *testing.T) {
+	notRaced(t)
 	for _, alg := range controls() {
 		for _, buffer := range []int{0, 1 << 20} {
 			net := wideLink(time.Millisecond)

@@ -288,8 +288,11 @@ func locks(ctx context.Context, s *script) {
 	defer cancel()
 	_, err = s.Lock(short, &v3lockpb.LockRequest{Name: name, Lease: int64(all[2])})
 	s.note("locked "+status.Code(err).String(), nil, nil)
+	// etcd forgets who gives up while it waits; its key stays if that was a moment before.
+	_, err = s.Revoke(ctx, all[2])
+	s.note("give up", nil, err)
 	s.until(ctx, name, 1)
-	second := make(chan error)
+	second := make(chan error, 1)
 	go func() {
 		_, err := s.Lock(ctx, &v3lockpb.LockRequest{Name: name, Lease: int64(all[1])})
 		second <- err

@@ -24,11 +24,14 @@ const (
 	deadline = time.Second
 	slowCall = 200 * time.Millisecond
 	window   = 100 * time.Millisecond
-	restFor  = 10 * time.Millisecond // a caller whose call has failed
+	watching = 1500 * time.Millisecond // after a fault
+	restFor  = 10 * time.Millisecond   // a caller whose call has failed
 	warmUp   = 300 * time.Millisecond
 	before   = 400 * time.Millisecond
 	// overdue is how much later than its deadline a call may end: the machine is busy.
-	overdue  = 150 * time.Millisecond
+	overdue = 150 * time.Millisecond
+	// hung is how much later means that a call hung, if the client had time.
+	hung     = time.Second
 	noticing = 50 * time.Millisecond // until a silent server can be known
 )
 
@@ -109,9 +112,7 @@ type sample struct {
 }
 
 // busy reports whether the machine had too little time for the lab.
-func (s *sample) busy() bool {
-	return s.Gap > 50*time.Millisecond || s.Rate < callers/workTime.Seconds()/2
-}
+func (s *sample) busy() bool { return s.Gap > 50*time.Millisecond }
 
 // call is the client's process: it connects, calls, notes the fault when it is told, and says what
 // happened.
@@ -208,9 +209,9 @@ func (l *load) sum(fault, until time.Duration) *sample {
 				steady++
 			}
 		}
-		if took > slowCall {
+		if took > slowCall+s.Gap {
 			s.Slow++
-			if e.begun > fault+noticing {
+			if e.begun > fault+noticing+s.Gap {
 				s.LateSlow++
 			}
 		}

@@ -19,13 +19,12 @@
 // number of its call in a file that outlives the process, so that a call that ran twice is found.
 //
 // A round in which the machine had no time for the lab is made again, twice at most: a goroutine of
-// the client that sleeps a millisecond overslept by 50, or the rate before the fault was below half
-// of what the handlers' sleep allows.
+// the client that sleeps a millisecond overslept by 50.
 //
 // # What it shows
 //
 //	failed   calls that ended with an error, from the fault on
-//	slow     calls that took more than 200 ms
+//	slow     calls that took more than 200 ms and what the client overslept at most
 //	back     from the fault until a window of 100 ms has 95 % of the rate before
 //	left     from the fault until a Pool gives the server no more calls
 //	good     calls that succeeded, of those that the rate before would have given
@@ -35,9 +34,17 @@
 // # The bars
 //
 // Failed is at most grpc-go's with the same policy (round_robin; pick_first; one server for Rpc and
-// Client), and one call or 10 ms' worth of the victim's calls, whichever is more. Slow is none,
-// with two exceptions. Nobody can know that handlers hang in a server that answers pings: there the
-// count of grpc-go is the bar. A silent server (stopped, or gone without a sign) may keep the calls
-// that it owes, which can neither be answered nor run again; but where there is another server,
-// none may be slow that began once the silence could be seen. No call outlives its deadline.
+// Client), and one call or 10 ms' worth of the victim's calls, whichever is more; where no server
+// is left all calls fail, as many as there is time for. Slow is at most grpc-go's, which on a quiet
+// machine is none, with two exceptions. Nobody can know that handlers hang in a server that answers
+// pings: there grpc-go's count has the same more. A silent server (stopped, or gone without a sign)
+// may keep the calls that it owes, which can neither be answered nor run again; but where there is
+// another server, none may be slow that began once the silence could be seen. No call outlives its
+// deadline.
+//
+// These are bars of time, and machines have neighbours. So a cell that misses one runs again, after
+// grpc-go, which meets the same neighbours; four times at most. It breaks its bars if it never
+// meets all of them. In a round in which the client had time no call may fail before the fault, or
+// end a second late. Nothing ever excuses a wrong answer, a call that ran twice, or a process that
+// does not answer. "make failures" has rounds of each cell instead, and their medians.
 package failures

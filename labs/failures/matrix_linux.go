@@ -38,6 +38,27 @@ func (c cell) String() string    { return strings.Join(c[:], "/") }
 // lone reports whether the client has one server.
 func (c cell) lone() bool { return c.client() == rpcClient || c.client() == oneClient }
 
+// library is the one whose clients and servers the cell has.
+func (c cell) library() string {
+	if strings.HasPrefix(c.client(), "grpcerpc") {
+		return "grpcerpc"
+	}
+	return "erpc"
+}
+
+// policy is that of grpc-go which does what the cell's client does.
+func (c cell) policy() string {
+	if c.lone() || c.client() == grpcPickFirst {
+		return "pick_first"
+	}
+	return "round_robin"
+}
+
+// anchor is the situation of grpc-go that the cell is beside.
+func (c cell) anchor() anchor {
+	return anchor{policy: c.policy(), fault: c.fault(), lone: c.lone(), keep: true}
+}
+
 // share is the victim's part of the calls.
 func (c cell) share() float64 {
 	if c.lone() || c.client() == grpcPickFirst {

@@ -19,8 +19,7 @@ import (
 )
 
 const (
-	watching     = 1500 * time.Millisecond // after a fault
-	watchingBack = 2500 * time.Millisecond // ... if the server comes back
+	watchingBack = 2500 * time.Millisecond // after a fault, if the server comes back
 	spare        = servers + 1             // number of the server that takes the victim's place
 )
 
@@ -72,7 +71,7 @@ func (r *rig) run() (*sample, error) {
 	ro.Servers, ro.Keepalive = r.addrs, r.keep
 	ro.Named = r.c.fault() == faultReplace
 	if r.library == "grpc-go" {
-		ro.Client = r.policy()
+		ro.Client = r.c.policy()
 	}
 	ro.Listen = r.place(servers)
 	if r.c.transport() == shmTransport {
@@ -108,14 +107,6 @@ func (r *rig) run() (*sample, error) {
 	}
 	s := new(sample)
 	return s, json.Unmarshal([]byte(text), s)
-}
-
-// policy is that of grpc-go which does what the cell's client does.
-func (r *rig) policy() string {
-	if r.c.lone() || r.c.client() == grpcPickFirst {
-		return "pick_first"
-	}
-	return "round_robin"
 }
 
 // role is what all processes of the rig have in common.

@@ -135,6 +135,7 @@ func (o *operator) kill() {
 // TestMistakesOfOperators: whatever changes are asked for, and whichever machines die between them,
 // as long as they are no majority: those that are left go on.
 func TestMistakesOfOperators(t *testing.T) {
+	notRaced(t)
 	said := map[string]int{}
 	for seed := range uint64(30) {
 		sh := small

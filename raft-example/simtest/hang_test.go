@@ -10,6 +10,7 @@ import (
 // becomes a follower, and when the disk is back it has all that the others have. It stays if its
 // disk hangs for less than an election timeout, or if all disks do.
 func TestHungDisk(t *testing.T) {
+	notRaced(t)
 	sh := small
 	sh.tick = 20 * time.Millisecond
 	c, u := calm(t, sh)

@@ -38,6 +38,7 @@ func (c *cluster) many(u *user, n int) (failed int, last error) {
 // TestManyWrites: a client that has more writes to do than a store has sessions does them all, in
 // a few sessions.
 func TestManyWrites(t *testing.T) {
+	notRaced(t)
 	c, u := calm(t, patient(0))
 	n := kv.MaxSessions + kv.MaxSessions/8
 	if failed, last := c.many(u, n); failed > 0 {
@@ -51,6 +52,7 @@ func TestManyWrites(t *testing.T) {
 // TestCrowdedStore: others have all sessions of a store but one. A client that has this one does
 // all of its writes in it, and asks for more now and then only.
 func TestCrowdedStore(t *testing.T) {
+	notRaced(t)
 	c, u := calm(t, patient(0))
 	var list []kv.Command
 	for range kv.MaxSessions - 1 {

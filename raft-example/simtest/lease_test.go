@@ -44,6 +44,9 @@ func testSplits(t *testing.T, tick time.Duration, cut func(s *split, l, f, g *se
 	if testing.Short() {
 		count = 10
 	}
+	if raced {
+		count = 2
+	}
 	reads, writes := 0, 0
 	for seed := range count {
 		s := runSplit(t, uint64(seed), tick, cut)

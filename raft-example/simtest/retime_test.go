@@ -19,6 +19,9 @@ func TestRetimes(t *testing.T) {
 	if testing.Short() {
 		seeds = 10
 	}
+	if raced {
+		seeds = 2
+	}
 	changes, leased := 0, 0
 	for seed := range uint64(seeds) {
 		c, l := retimes(t, seed)

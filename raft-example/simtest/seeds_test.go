@@ -22,6 +22,18 @@ var (
 	longFlag = flag.Bool("long", false, "with -seed or -for, the longer kind of run")
 )
 
+// raced is whether the race detector is on. It learns little from simulations, which run in one
+// goroutine, and makes them ten times as long: so they do little then. make test has all of it.
+var raced bool
+
+// notRaced skips a long simulation under the race detector.
+func notRaced(t *testing.T) {
+	t.Helper()
+	if raced {
+		t.Skip("long under the race detector, in one goroutine")
+	}
+}
+
 // totals counts the work of all runs together: a test that does not do what it says is no test.
 type totals struct {
 	ops, unknown, elections, torn, snapshots, changes, kills, cuts, jumps, pauses int
@@ -44,6 +56,9 @@ func TestSeeds(t *testing.T) {
 	if testing.Short() {
 		count = 40
 	}
+	if raced {
+		count = 10
+	}
 	for seed := range count {
 		t.Run(fmt.Sprint(seed), func(t *testing.T) {
 			runSeed(t, uint64(seed), false, &sum)
@@ -53,6 +68,9 @@ func TestSeeds(t *testing.T) {
 		})
 	}
 	t.Logf("%d seeds: %+v", count, sum)
+	if raced {
+		return
+	}
 	if sum.ops < 100*count || sum.elections < count || sum.torn == 0 || sum.snapshots == 0 ||
 		sum.changes == 0 || sum.kills == 0 || sum.leased < count ||
 		sum.followed < count || sum.joint == 0 ||

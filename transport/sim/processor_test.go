@@ -272,7 +272,11 @@ func TestCrashInABurst(t *testing.T) {
 
 // Random loads: nothing is lost, cores do no more than they can, and a seed decides all.
 func TestProcessorSeeds(t *testing.T) {
-	for seed := range uint64(60) {
+	seeds := uint64(60)
+	if testing.Short() {
+		seeds = 6
+	}
+	for seed := range seeds {
 		if a, b := randomLoad(t, seed), randomLoad(t, seed); a != b {
 			t.Fatalf("seed %d: two runs differ", seed)
 		}

@@ -20,7 +20,7 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 func long(t *testing.T) {
 	t.Helper()
 	if testing.Short() {
-		t.Skip("-short")
+		t.Skip("minutes under the race detector, in one goroutine")
 	}
 }
 
@@ -49,6 +49,7 @@ func near(t *testing.T, what string, got, want, share float64) {
 // Without congestion control all credits of all clients stand in the victim's queue,
 // whose length follows from arithmetic.
 func TestIncastWithoutCC(t *testing.T) {
+	long(t)
 	row := incastOf(t, small()).Rows[0]
 	const wire = 1024 + sim.EthernetOverhead
 	near(t, "goodput", row.Gbps, 25*1000.0/wire, 0.005)
@@ -68,6 +69,7 @@ func TestIncastWithoutCC(t *testing.T) {
 
 // The victim asks for large responses: the same queue, of responses.
 func TestIncastReverse(t *testing.T) {
+	long(t)
 	c := small()
 	c.Reverse = true
 	row := incastOf(t, c).Rows[0]
@@ -92,6 +94,7 @@ func TestIncastWithDrops(t *testing.T) {
 }
 
 func TestIncastBackground(t *testing.T) {
+	long(t)
 	c := small()
 	c.Background = true
 	row := incastOf(t, c).Rows[0]
@@ -142,6 +145,7 @@ func TestFairnessWithoutCC(t *testing.T) {
 }
 
 func TestLoss(t *testing.T) {
+	long(t)
 	c := LossConfig{Rates: []float64{0, 1e-3}, Algorithm: erpc.CCNone, Size: 8 << 20, Credits: 32,
 		Duration: 40 * time.Millisecond, Seeds: 3, Seed: 1}
 	res, err := Loss(t.Context(), c, nil)
@@ -195,6 +199,7 @@ func TestScale(t *testing.T) {
 }
 
 func TestSlots(t *testing.T) {
+	long(t)
 	for _, c := range [][3]int{{100, 1, 8}, {100, 2, 8}, {100, 5, 4}, {100, 10, 4}, {4, 1, 128},
 		{4, 2, 64}, {2, 1, 128}} {
 		s := ScaleConfig{Nodes: c[0], Window: 60}
@@ -206,6 +211,7 @@ func TestSlots(t *testing.T) {
 
 // A window that is larger than the slots of the sessions waits in their queues.
 func TestScaleWithLargeWindow(t *testing.T) {
+	long(t)
 	c := smallScale()
 	c.Nodes, c.Threads, c.Window, c.Batch, c.Algorithm = 2, []int{1}, 1000, 1000, erpc.CCDCQCN
 	res, err := Scale(t.Context(), c, nil)
@@ -215,6 +221,7 @@ func TestScaleWithLargeWindow(t *testing.T) {
 }
 
 func TestRacks(t *testing.T) {
+	long(t)
 	c := ScaleConfig{Nodes: 100}
 	var sizes [5]int
 	for node := range 100 {

@@ -73,6 +73,7 @@ func TestWorkload(t *testing.T) {
 
 // TestOverload: what has no answer at the end counts as unfinished, with the time until then.
 func TestOverload(t *testing.T) {
+	long(t)
 	c := smallWorkload()
 	c.Workload, c.Load, c.Duration, c.Warmup = "W4", 0.99, time.Millisecond, 0
 	res, err := Workload(t.Context(), c, nil)
