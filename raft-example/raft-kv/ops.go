@@ -292,6 +292,8 @@ type memberCmd struct {
 	What string `arg:"" enum:"add,learner,remove,lead" help:"add, learner, remove or lead (make it the leader)."`
 	ID   uint64 `arg:"" help:"The replica's number."`
 	Addr string `arg:"" optional:"" help:"Its address, to add it."`
+
+	Demote bool `help:"With learner: take the vote of a member that has one."`
 	forceFlag
 }
 
@@ -313,7 +315,9 @@ func (memberCmd) Help() string {
 	return `A change is refused, with the reason, if a member does not answer at its address under its
 number, or if fewer than a majority of the voters would be there afterwards. A new member gets the
 log before it has a vote: the command waits for that. A member that does not answer is to be removed
-before another one is added. lead answers when the replica leads.
+before another one is added. lead answers when the replica leads. learner adds a member that gets
+the log and has no vote; a member that has one keeps it unless --demote takes it, and then the same
+is asked as for remove.
 
 Examples:
   raft-kv member add 4 10.0.0.4:31850
@@ -324,7 +328,7 @@ Examples:
 // Run implements the subcommand.
 func (c *memberCmd) Run(e *cli.Env) error {
 	a := node.Admin{Cluster: c.netFlags.Cluster, ID: c.ID, Addr: c.Addr, Transfer: c.What == "lead",
-		Force: c.Force}
+		Force: c.Force, Demote: c.Demote}
 	a.Change = map[string]replica.Change{"add": replica.Add, "learner": replica.Learner,
 		"remove": replica.Remove}[c.What]
 	if c.ID == 0 {
@@ -336,6 +340,9 @@ func (c *memberCmd) Run(e *cli.Env) error {
 	if a.Force && a.Transfer {
 		return cli.Usagef("member lead: --force goes with add, learner and remove")
 	}
+	if c.Demote && c.What != "learner" {
+		return cli.Usagef("member %s: --demote goes with learner", c.What)
+	}
 	if c.Addr != "" && !isAddr(c.Addr) {
 		return cli.Usagef("member %s %d %q: want HOST:PORT", c.What, c.ID, c.Addr)
 	}
@@ -346,8 +353,11 @@ func (c *memberCmd) Run(e *cli.Env) error {
 			return err
 		}
 		text := "ok"
-		if already {
+		switch {
+		case already:
 			text = "ok: it was so already"
+		case c.Demote:
+			text = fmt.Sprintf("ok: replica %d gets the log and has no vote", c.ID)
 		}
 		return e.Print(c.JSON, struct {
 			Done    bool `json:"done"`
