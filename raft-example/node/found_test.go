@@ -34,8 +34,8 @@ func TestFoundVersion(t *testing.T) {
 	}
 }
 
-// TestFoundAtOnce: of those that make a folder at the same time one does, and the others say that it
-// is there.
+// TestFoundAtOnce: of those that make a folder at the same time one does, and the others say that
+// it is there.
 func TestFoundAtOnce(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "a", "store")
 	errs := make(chan error)

@@ -236,8 +236,8 @@ type restoreCmd struct {
 
 // Help is shown by --help.
 func (restoreCmd) Help() string {
-	return `The new cluster has one member, and another id than the old one, so that neither takes members,
-clients or logs of the other for its own.
+	return `The new cluster has one member, and another id than the old one, so that neither takes
+members, clients or logs of the other for its own.
 
 Examples:
   raft-kv restore store.bak --addr 10.0.0.1:31850 --dir /var/lib/raft-kv`

@@ -12,6 +12,7 @@ import (
 	"text/tabwriter"
 	"time"
 
+	"github.com/userspace-rpc/erpc/erpc"
 	"github.com/userspace-rpc/erpc/kit/cli"
 	"github.com/userspace-rpc/erpc/raft-example/client"
 	"github.com/userspace-rpc/erpc/raft-example/kv"
@@ -39,8 +40,18 @@ func (f *clientFlags) with(
 	switch {
 	case errors.Is(err, kv.ErrTooLarge):
 		return cli.UsageError(cli.OneLine(err))
+	case errors.Is(err, kv.ErrWrongCluster):
+		return fmt.Errorf("--cluster %d is not the id that the members of --servers have: %w",
+			f.netFlags.Cluster, err)
+	case errors.Is(err, erpc.ErrInsecure) && f.PSKFile == "" && f.TLSCert == "" && f.TLSCA == "":
+		return fmt.Errorf("the servers encrypt: give --psk-file, or --tls-ca and a certificate: %w", err)
+	case errors.Is(err, erpc.ErrInsecure):
+		return fmt.Errorf("the servers do not encrypt, and a key or a certificate is given: %w", err)
+	case errors.Is(err, errNobody):
+		return err
 	case errors.Is(err, client.ErrDeadline):
-		return fmt.Errorf("--servers %s, --timeout %v: %w", f.Servers, f.Timeout, err)
+		return fmt.Errorf("--servers %s, --timeout %v: %w; raft-kv status says who answers and leads",
+			f.Servers, f.Timeout, err)
 	}
 	return err
 }
@@ -219,6 +230,9 @@ func statusText(list []report) string {
 			if p.Err != "" {
 				fmt.Fprintf(&text, "replica %d takes nothing of %d: %s\n", s.ID, p.ID, p.Err)
 			}
+			if p.Denial != "" {
+				fmt.Fprintf(&text, "replica %d takes nothing of %d: %s\n", p.ID, s.ID, p.Denial)
+			}
 		}
 	}
 	return cli.Visible(text.String())
@@ -259,6 +273,9 @@ func memberText(s *replica.Status) string {
 	return strings.Join(list, ",")
 }
 
+// errNobody is an answer of none of the servers.
+var errNobody = errors.New("no replica answers")
+
 // statuses asks all servers; one that does not answer has only an error. It fails if none does.
 func statuses(ctx context.Context, b *client.Blocking, servers []string,
 ) (list []report, err error) {
@@ -282,7 +299,7 @@ func statuses(ctx context.Context, b *client.Blocking, servers []string,
 		list = append(list, s)
 	}
 	if !alive {
-		return nil, fmt.Errorf("no replica answers at %s: %w", strings.Join(servers, ", "), last)
+		return nil, fmt.Errorf("%w at %s: %w", errNobody, strings.Join(servers, ", "), last)
 	}
 	return list, nil
 }

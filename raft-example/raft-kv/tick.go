@@ -62,16 +62,21 @@ func (c *tickCmd) Run(e *cli.Env) error {
 func retimed(ctx context.Context, b *client.Blocking, servers []string, to replica.Timing) (
 	report, error,
 ) {
-	for {
+	for last := (replica.Timing{}); ; {
 		now, err := leading(ctx, b, servers)
 		t := now.Timing
-		if err != nil || t.Agreed && t.Tick == to.Tick && (to.Lease < 0 || t.Lease == to.Lease) {
-			return now, err
+		switch {
+		case err == nil && t.Agreed && t.Tick == to.Tick && (to.Lease < 0 || t.Lease == to.Lease):
+			return now, nil
+		case err == nil:
+			last = t
+		case last.Tick == 0:
+			return now, fmt.Errorf("the change is done, but its effect is not known: %w", err)
 		}
 		select {
 		case <-ctx.Done():
 			return now, fmt.Errorf("%w: the change is done, but the tick is %v, the lease %v: another "+
-				"change may have followed", client.ErrDeadline, t.Tick, t.Lease)
+				"change may have followed", client.ErrDeadline, last.Tick, last.Lease)
 		case <-time.After(changePause):
 		}
 	}
