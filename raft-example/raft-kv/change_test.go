@@ -38,6 +38,9 @@ func (a *admins) status(req erpc.ReqHandle) {
 		a.statuses = a.statuses[1:]
 	}
 	_ = req.RespondBytes(b)
+	if a.asked != nil {
+		a.asked()
+	}
 }
 
 func (a *admins) handle(req erpc.ReqHandle) {

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"fmt"
 	"os/exec"
 	"slices"
@@ -11,6 +12,7 @@ import (
 	"github.com/userspace-rpc/erpc/kit/cli"
 	"github.com/userspace-rpc/erpc/kit/cli/secure"
 	"github.com/userspace-rpc/erpc/raft-example/kv"
+	"github.com/userspace-rpc/erpc/raft-example/replica"
 )
 
 // TestDenied: a member that starts with wrong keys, or without those of the role of members, says
@@ -102,10 +104,16 @@ func TestRetimed(t *testing.T) {
 			t.Errorf("%s: %d, %q, %q", what, status, out, errOut)
 		}
 	}
-	addr, _ := startAdmins(t, &admins{answers: []*kv.Answer{{Status: kv.OK}},
-		statuses: []report{old}})
-	status, _, errOut := runCommand(t, "tick", "30ms", "--servers="+addr, "--timeout=200ms")
-	if status != cli.Failed || !strings.Contains(errOut, "the change is done, but the tick is 20ms") {
-		t.Errorf("another change: %d, %q", status, errOut)
+	ctx, cancel := context.WithCancel(testContext(t))
+	defer cancel()
+	left := 3
+	addr, b := startAdmins(t, &admins{statuses: []report{old}, asked: func() {
+		if left--; left == 0 {
+			cancel()
+		}
+	}})
+	_, err := retimed(ctx, b, []string{addr}, replica.Timing{Tick: now.Timing.Tick, Lease: -1})
+	if err == nil || !strings.Contains(err.Error(), "the change is done, but the tick is 20ms") {
+		t.Errorf("another change: %v", err)
 	}
 }
