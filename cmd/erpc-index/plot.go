@@ -5,12 +5,12 @@ import (
 	"fmt"
 	"io"
 	"math"
-	"os"
 	"strings"
 	"time"
 
 	"github.com/userspace-rpc/erpc/erpc"
 	"github.com/userspace-rpc/erpc/kit/cli"
+	"github.com/userspace-rpc/erpc/kit/outfile"
 )
 
 // point is one of a distribution: a share Q of all took at most US microseconds.
@@ -48,7 +48,7 @@ func savePlot(name string, curves []curve) (err error) {
 	if strings.HasSuffix(name, ".csv") {
 		write = writeCSV
 	}
-	f, err := os.Create(name)
+	f, err := outfile.Create(name, 0o666)
 	if err != nil {
 		return err
 	}

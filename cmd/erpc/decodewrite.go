@@ -13,6 +13,7 @@ import (
 	"github.com/gopacket/gopacket/pcapgo"
 
 	"github.com/userspace-rpc/erpc/kit/cli"
+	"github.com/userspace-rpc/erpc/kit/outfile"
 )
 
 // plainComment marks the captures of --write, whose packets are not those that were on the wire.
@@ -40,7 +41,7 @@ func createPlain(name string, in io.Reader, keys string) (*plainFile, error) {
 			return nil, cli.Usagef("--write %s: that is the key log", name)
 		}
 	}
-	f, err := os.OpenFile(name, os.O_WRONLY|os.O_CREATE|os.O_TRUNC, 0o600)
+	f, err := outfile.Create(name, 0o600)
 	if err != nil {
 		return nil, fmt.Errorf("--write: %w", err)
 	}

@@ -10,6 +10,7 @@ import (
 
 	"github.com/userspace-rpc/erpc/flight"
 	"github.com/userspace-rpc/erpc/kit/cli"
+	"github.com/userspace-rpc/erpc/kit/outfile"
 	"github.com/userspace-rpc/erpc/transport/pcap"
 )
 
@@ -36,7 +37,7 @@ func (f *showFlags) show(e *env, dumps []*flight.Dump) error {
 	}
 	out := e.out
 	if f.Output != "" {
-		file, err := os.OpenFile(f.Output, os.O_WRONLY|os.O_CREATE|os.O_TRUNC, 0o600)
+		file, err := outfile.Create(f.Output, 0o600)
 		if err != nil {
 			return err
 		}
@@ -122,7 +123,7 @@ func keep(name string, dumps []*flight.Dump) error {
 	if name == "" {
 		return nil
 	}
-	f, err := os.OpenFile(name, os.O_WRONLY|os.O_CREATE|os.O_TRUNC, 0o600)
+	f, err := outfile.Create(name, 0o600)
 	if err != nil {
 		return err
 	}

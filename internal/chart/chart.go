@@ -5,7 +5,6 @@ import (
 	"errors"
 	"image/color"
 	"math"
-	"os"
 	"path/filepath"
 	"strings"
 
@@ -14,6 +13,8 @@ import (
 	"gonum.org/v1/plot/text"
 	"gonum.org/v1/plot/vg"
 	"gonum.org/v1/plot/vg/draw"
+
+	"github.com/userspace-rpc/erpc/kit/outfile"
 )
 
 // Chart is a picture of lines.
@@ -67,7 +68,7 @@ func SavePlots(file string, charts ...Chart) error {
 	if _, err = canvas.WriteTo(&b); err != nil {
 		return err
 	}
-	return os.WriteFile(file, b.Bytes(), 0o644)
+	return outfile.Write(file, b.Bytes(), 0o644)
 }
 
 // plot draws the chart. A sweep of one point comes as bars.

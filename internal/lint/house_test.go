@@ -47,6 +47,7 @@ var rules = []struct {
 	{"Innards", func(t *tree) []string { return checkInnards(t, mayInnards) }},
 	{"Versions", checkVersions},
 	{"Clock", func(t *tree) []string { return checkClock(t, table) }},
+	{"Outputs", func(t *tree) []string { return checkOutputs(t, table) }},
 	{"FuncLength", checkFuncLength},
 	{"Notes", checkNotes},
 	{"Bodies", checkBodies},

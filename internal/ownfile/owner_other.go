@@ -6,6 +6,8 @@ import "io/fs"
 
 const openDir, openNow, openOwn = 0, 0, 0
 
-func ownerOf(fs.FileInfo) (uid int, ok bool) { return 0, false }
+// Owner returns the user who owns a file; here none.
+func Owner(fs.FileInfo) (uid int, ok bool) { return 0, false }
 
-func linksOf(fs.FileInfo) uint64 { return 1 }
+// Links returns how many names a file has.
+func Links(fs.FileInfo) uint64 { return 1 }

@@ -13,8 +13,8 @@ const (
 	openOwn = syscall.O_NOFOLLOW | syscall.O_NONBLOCK
 )
 
-// ownerOf returns the user who owns a file.
-func ownerOf(info fs.FileInfo) (uid int, ok bool) {
+// Owner returns the user who owns a file; ok is false on systems without such users.
+func Owner(info fs.FileInfo) (uid int, ok bool) {
 	st, ok := info.Sys().(*syscall.Stat_t)
 	if !ok {
 		return 0, false
@@ -22,8 +22,8 @@ func ownerOf(info fs.FileInfo) (uid int, ok bool) {
 	return int(st.Uid), true
 }
 
-// linksOf returns how many names a file has.
-func linksOf(info fs.FileInfo) uint64 {
+// Links returns how many names a file has.
+func Links(info fs.FileInfo) uint64 {
 	st, ok := info.Sys().(*syscall.Stat_t)
 	if !ok {
 		return 1

@@ -36,7 +36,7 @@ const (
 // ErrOthers.
 func Check(path string, info fs.FileInfo, rule Rule) error {
 	me := os.Geteuid()
-	owner, ok := ownerOf(info)
+	owner, ok := Owner(info)
 	if !ok || rule == Any {
 		return nil
 	}
@@ -63,7 +63,7 @@ func Mine(path string) bool {
 	if err != nil {
 		return false
 	}
-	owner, ok := ownerOf(info)
+	owner, ok := Owner(info)
 	return !ok || owner == os.Geteuid()
 }
 
@@ -148,7 +148,7 @@ func OpenOwn(path string) (*os.File, error) {
 
 // own says whether a file is one that OpenOwn takes.
 func own(path string, info fs.FileInfo) error {
-	links := linksOf(info)
+	links := Links(info)
 	switch {
 	case info.Mode().Type() != 0:
 		return fmt.Errorf("%s is no regular file: %w", path, ErrOthers)

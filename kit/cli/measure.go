@@ -3,11 +3,12 @@ package cli
 import (
 	"errors"
 	"fmt"
-	"os"
 	"runtime/pprof"
 	"slices"
 	"strconv"
 	"strings"
+
+	"github.com/userspace-rpc/erpc/kit/outfile"
 )
 
 // ErrStopped means that Ctrl-C came before there was anything to tell.
@@ -18,7 +19,7 @@ func StartProfile(file string) (stop func(), err error) {
 	if file == "" {
 		return func() {}, nil
 	}
-	f, err := os.Create(file)
+	f, err := outfile.Create(file, 0o666)
 	if err != nil {
 		return nil, err
 	}

@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"io"
 	"os"
+
+	"github.com/userspace-rpc/erpc/kit/outfile"
 )
 
 // ErrHeld is matched by the errors of a file that somebody else has locked.
@@ -28,7 +30,7 @@ type Lock struct{ f *os.File }
 // *HeldError, and those of the system.
 func Take(name string) (*Lock, error) {
 	// Not for reading only: over NFS an exclusive lock needs a file that can be written.
-	f, err := os.OpenFile(name, os.O_RDWR|os.O_CREATE, 0o600)
+	f, err := outfile.Open(name, os.O_RDWR|os.O_CREATE, 0o600)
 	if err != nil {
 		return nil, err
 	}

@@ -6,11 +6,12 @@ import (
 	"encoding/json"
 	"fmt"
 	"maps"
-	"os"
 	"slices"
 	"strings"
 	"text/tabwriter"
 	"time"
+
+	"github.com/userspace-rpc/erpc/kit/outfile"
 )
 
 // anchor is grpc-go in one situation.
@@ -170,5 +171,5 @@ func (m *matrix) write(path string) error {
 	if err != nil {
 		return err
 	}
-	return os.WriteFile(path, text, 0o644)
+	return outfile.Write(path, text, 0o644)
 }

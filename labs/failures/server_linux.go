@@ -17,6 +17,7 @@ import (
 
 	"github.com/userspace-rpc/erpc/erpc"
 	"github.com/userspace-rpc/erpc/grpcerpc"
+	"github.com/userspace-rpc/erpc/kit/outfile"
 	"github.com/userspace-rpc/erpc/transport"
 	"github.com/userspace-rpc/erpc/transport/auto"
 	"github.com/userspace-rpc/erpc/transport/rawudp/afpacket"
@@ -108,7 +109,7 @@ type serving struct {
 // serve is the server's process: it says its address, and obeys until standard input ends.
 func (r *role) serve() (err error) {
 	h := new(handler)
-	h.runs, err = os.OpenFile(r.Runs, os.O_CREATE|os.O_WRONLY|os.O_APPEND, 0o600)
+	h.runs, err = outfile.Open(r.Runs, os.O_CREATE|os.O_WRONLY|os.O_APPEND, 0o600)
 	if err != nil {
 		return err
 	}

@@ -15,6 +15,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/userspace-rpc/erpc/kit/outfile"
 	"github.com/userspace-rpc/erpc/labs/peers/report"
 )
 
@@ -124,7 +125,7 @@ func (s *suite) figures(e env) (err error) {
 				strings.Join(append([]string{f.bench}, f.args...), " "), tr)
 			b, ferr := s.figure(e.ctx, f, tr, machine)
 			if ferr == nil {
-				ferr = os.WriteFile(file, b, 0o644)
+				ferr = outfile.Write(file, b, 0o644)
 			} else {
 				_ = os.Remove(file) // of an earlier time: it would pass for a result of this one
 			}
@@ -155,7 +156,7 @@ func (s *suite) comparison(e env) error {
 // goBenchmarks runs the Go benchmarks and compares them with the baseline.
 func (s *suite) goBenchmarks(e env) (err error) {
 	file := filepath.Join(s.dir, "go.txt")
-	w, err := os.Create(file)
+	w, err := outfile.Create(file, 0o666)
 	if err != nil {
 		return err
 	}
@@ -210,7 +211,7 @@ func (s *suite) benchstat(e env, file string) error {
 		return fmt.Errorf("benchstat: %w", err)
 	}
 	all := filepath.Join(s.dir, "benchstat.txt")
-	if err := os.WriteFile(all, out, 0o644); err != nil {
+	if err := outfile.Write(all, out, 0o644); err != nil {
 		return err
 	}
 	fmt.Fprintf(e.out, "Go benchmarks that differ from %s (all of them: %s):\n\n", s.baseline, all)
@@ -250,7 +251,7 @@ func (s *suite) table(e env) error {
 	if err := tableDir(&b, s.dir); err != nil {
 		return err
 	}
-	if err := os.WriteFile(filepath.Join(s.dir, "table.md"), b.Bytes(), 0o644); err != nil {
+	if err := outfile.Write(filepath.Join(s.dir, "table.md"), b.Bytes(), 0o644); err != nil {
 		return err
 	}
 	_, err := e.out.Write(b.Bytes())

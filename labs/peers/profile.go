@@ -6,6 +6,8 @@ import (
 	"os"
 	"path/filepath"
 	"runtime/pprof"
+
+	"github.com/userspace-rpc/erpc/kit/outfile"
 )
 
 // profileDir is the environment's folder for CPU profiles of the processes of stubs, one a process;
@@ -18,7 +20,7 @@ func profile(who string) (stop func() error, err error) {
 	if dir == "" {
 		return func() error { return nil }, nil
 	}
-	f, err := os.Create(filepath.Join(dir, fmt.Sprintf("%s-%d.pprof", who, os.Getpid())))
+	f, err := outfile.Create(filepath.Join(dir, fmt.Sprintf("%s-%d.pprof", who, os.Getpid())), 0o666)
 	if err != nil {
 		return nil, err
 	}

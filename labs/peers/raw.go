@@ -12,6 +12,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/userspace-rpc/erpc/kit/outfile"
 	"github.com/userspace-rpc/erpc/labs/peers/report"
 )
 
@@ -100,7 +101,7 @@ func (s *rawSuite) one(ctx context.Context, run int, bench, tr string,
 		return f, err
 	}
 	if s.dir != "" {
-		if err := os.WriteFile(filepath.Join(s.dir, fmt.Sprintf("%s-%s-%d.json", bench, tr, run+1)), b,
+		if err := outfile.Write(filepath.Join(s.dir, fmt.Sprintf("%s-%s-%d.json", bench, tr, run+1)), b,
 			0o644); err != nil {
 			return f, err
 		}

@@ -12,6 +12,7 @@ import (
 	"strings"
 	"text/tabwriter"
 
+	"github.com/userspace-rpc/erpc/kit/outfile"
 	"github.com/userspace-rpc/erpc/labs/ycsb/peer"
 	"github.com/userspace-rpc/erpc/labs/ycsb/run"
 )
@@ -158,6 +159,6 @@ func write(o *options, cells []*cell) error {
 		return err
 	}
 	name := fmt.Sprintf("%s-%d-%d", o.store, o.records, o.clients)
-	return errors.Join(os.WriteFile(filepath.Join(o.out, name+".json"), text, 0o644),
+	return errors.Join(outfile.Write(filepath.Join(o.out, name+".json"), text, 0o644),
 		plotSpeedups(filepath.Join(o.out, name+".svg"), cells))
 }

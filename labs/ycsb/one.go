@@ -12,6 +12,7 @@ import (
 
 	"github.com/HdrHistogram/hdrhistogram-go"
 
+	"github.com/userspace-rpc/erpc/kit/outfile"
 	"github.com/userspace-rpc/erpc/labs/ycsb/peer"
 	"github.com/userspace-rpc/erpc/labs/ycsb/run"
 	"github.com/userspace-rpc/erpc/labs/ycsb/store"
@@ -26,7 +27,7 @@ func runOne(ctx context.Context, o *options, out io.Writer) error {
 	}
 	record := func(run.Progress) error { return nil }
 	if o.hdr != "" {
-		f, err := os.Create(o.hdr)
+		f, err := outfile.Create(o.hdr, 0o666)
 		if err != nil {
 			return err
 		}

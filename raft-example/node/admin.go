@@ -31,6 +31,8 @@ type Admin struct {
 	Version uint8 `json:"version,omitempty"`
 	// Timing makes these the cluster's tick and lease instead.
 	Timing *replica.Timing `json:"timing,omitempty"`
+	// Demote has a voter made a learner, which is refused without it: a voter is lost.
+	Demote bool `json:"demote,omitempty"`
 	// Force has a change made whatever its members say.
 	Force bool `json:"force,omitempty"`
 }
@@ -81,6 +83,9 @@ func (n *Node) onAdmin(req erpc.ReqHandle) {
 		n.transfer(req, &a)
 	default:
 		settled, err := n.rep.Check(a.list())
+		if err == nil {
+			err = n.demotes(&a)
+		}
 		switch {
 		case err != nil:
 			n.decline(req, err)
@@ -90,6 +95,17 @@ func (n *Node) onAdmin(req erpc.ReqHandle) {
 			n.inquire(req, &a, n.concerned(&a))
 		}
 	}
+}
+
+// demotes says which voter a change would make a learner without being told so.
+func (n *Node) demotes(a *Admin) error {
+	for _, m := range a.list() {
+		if m.Change == replica.Learner && !a.Demote && slices.Contains(n.rep.Voters(), m.ID) {
+			return fmt.Errorf("%w: replica %d has a vote, and would have none; --demote takes it",
+				ErrUnsafe, m.ID)
+		}
+	}
+	return nil
 }
 
 // change has the replica make a change.

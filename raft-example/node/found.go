@@ -21,21 +21,34 @@ var ErrFolder = errors.New("node: the folder")
 func Found(path string, cluster, id uint64, s replica.Start) error {
 	path = filepath.Clean(path)
 	part := path + ".new" // a folder without the state would be that of an empty cluster
-	for name, way := range map[string]string{path: "name a new one",
-		part: "it may be what an earlier attempt left; if so, remove it"} {
-		if _, err := os.Stat(name); !errors.Is(err, fs.ErrNotExist) {
-			return errors.Join(fmt.Errorf("%w %s is there already: %s", ErrFolder, name, way), err)
-		}
+	// Of two that make it at a time the second fails here.
+	if err := wal.MakeDir(part); errors.Is(err, fs.ErrExist) {
+		return fmt.Errorf("%w %s is there already: it may be what an earlier attempt left; if so, "+
+			"remove it", ErrFolder, part)
+	} else if err != nil {
+		return err
 	}
-	dir, _, err := wal.Open(part, wal.Identity{Cluster: cluster, Replica: id, Log: NewLogID()})
-	if err != nil {
+	of := wal.Identity{Cluster: cluster, Replica: id, Log: NewLogID()}
+	if err := found(part, path, of, &s); err != nil {
 		return errors.Join(err, os.RemoveAll(part))
+	}
+	return nil
+}
+
+// found fills a folder that this process has made, and gives it its name.
+func found(part, path string, of wal.Identity, s *replica.Start) error {
+	if _, err := os.Lstat(path); !errors.Is(err, fs.ErrNotExist) {
+		return errors.Join(fmt.Errorf("%w %s is there already: name a new one", ErrFolder, path), err)
+	}
+	dir, _, err := wal.Open(part, of)
+	if err != nil {
+		return err
 	}
 	if err = dir.Raise(uint32(s.Version)); err == nil {
-		err = begin(dir, &s)
+		err = begin(dir, s)
 	}
 	if err = errors.Join(err, dir.Close()); err != nil {
-		return errors.Join(err, os.RemoveAll(part))
+		return err
 	}
 	return wal.Move(part, path)
 }

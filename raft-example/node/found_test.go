@@ -34,6 +34,32 @@ func TestFoundVersion(t *testing.T) {
 	}
 }
 
+// TestFoundAtOnce: of those that make a folder at the same time one does, and the others say that
+// it is there.
+func TestFoundAtOnce(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "a", "store")
+	errs := make(chan error)
+	const all = 8
+	for id := range uint64(all) {
+		go func() {
+			errs <- node.Found(path, 7, id+1, replica.Boot(map[uint64]string{id + 1: "a:1"}))
+		}()
+	}
+	made := 0
+	for range all {
+		switch err := <-errs; {
+		case err == nil:
+			made++
+		case !errors.Is(err, node.ErrFolder):
+			t.Error(err)
+		}
+	}
+	left, err := os.ReadDir(filepath.Dir(path))
+	if made != 1 || err != nil || len(left) != 1 {
+		t.Errorf("%d made it, %v is left, %v", made, left, err)
+	}
+}
+
 // TestFoundTouchesNothing: a folder that is there is not touched, also that with the name of one
 // that is being made: it may be a replica's.
 func TestFoundTouchesNothing(t *testing.T) {

@@ -149,7 +149,7 @@ func (p *peer) greeted(c erpc.Completion) {
 	if h, ok := parseHello(b); ok && binary.LittleEndian.Uint64(b[16:]) == p.id &&
 		binary.LittleEndian.Uint64(b[8:]) == p.n.cfg.Cluster && p.n.admit(p.id, c.Session) == p {
 		_, _, _ = p.n.check(c.Session, b) // the disk learns its log's identity
-		p.met, p.announces = c.Session, true
+		p.met, p.announces, p.denial.err = c.Session, true, nil
 		_ = p.meet(&h)
 	}
 	c.Resp.Free()
@@ -230,7 +230,8 @@ type Companion struct {
 	Formats Formats `json:"formats"`
 	Tick    float64 `json:"tick_ms"`
 	Lease   float64 `json:"lease_ms"`
-	Err     string  `json:"error,omitempty"` // why nothing of it counts
+	Err     string  `json:"error,omitempty"`  // why nothing of it counts
+	Denial  string  `json:"denial,omitempty"` // why it takes nothing of this one
 }
 
 // goesOn reports whether a session is there still: what was said in one that has ended may hold no
@@ -252,6 +253,9 @@ func (n *Node) companions() (list []Companion) {
 			if p.other != nil {
 				c.Err = p.other.Error()
 			}
+		}
+		if p := n.peers[id]; p != nil && p.denial.err != nil {
+			c.Denial = p.denial.err.Error()
 		}
 		list = append(list, c)
 	}

@@ -24,6 +24,7 @@ type peer struct {
 	since               uint64        // replica.Changed then
 	greeting, announces bool          // it was not answered yet; says is the peer's own
 
+	denial  denial           // why it takes nothing of this replica
 	disowns bool             // it says that this replica is no member
 	asked   bool             // whether it knows this replica's log, and has not answered yet
 	said    *erpc.Session    // in that it has said hello last
@@ -92,7 +93,9 @@ func (n *Node) check(s *erpc.Session, b []byte) (p *peer, body []byte, verdict u
 	}
 	p = n.peers[from]
 	if p == nil || p.since != n.rep.Changed() || s != p.in && s != p.out {
-		if p = n.admit(from, s); p == nil {
+		if p = n.admit(from, s); p == nil && n.outsider(s) {
+			return nil, nil, otherRole
+		} else if p == nil {
 			return nil, nil, stranger
 		}
 	}
@@ -205,7 +208,7 @@ func (n *Node) refuse(req erpc.ReqHandle, verdict uint64) {
 	level := slog.LevelWarn
 	now := n.cfg.Clock()
 	if often := now < n.refusals[verdict]; often || verdict == notYet ||
-		verdict >= unsaid && verdict <= otherRole {
+		verdict >= unsaid && verdict < otherRole {
 		level = slog.LevelDebug // who sends much does not fill the log; mismatches are told by meet
 	} else {
 		n.refusals[verdict] = now.Add(refusalsEvery)
@@ -302,7 +305,9 @@ func (p *peer) respond() {
 func (p *peer) session() *erpc.Session {
 	addr, ok := p.n.rep.Member(p.id)
 	if p.sess != nil && (p.sess.Err() != nil || ok && addr != p.addr) {
-		if p.sess.Err() == nil {
+		if err := p.sess.Err(); err != nil {
+			p.lost(err)
+		} else {
 			_ = p.n.rpc.CloseSession(p.sess)
 		}
 		p.sess = nil
@@ -357,7 +362,7 @@ func (p *peer) onDone(c erpc.Completion) {
 	}
 	from, body, verdict := n.check(c.Session, c.Resp.Data())
 	if verdict == taken && from == p {
-		p.disowns = false
+		p.disowns, p.denial.err = false, nil
 		if len(body) > 0 {
 			if err := n.step(p, body); err == nil {
 				n.work()
@@ -422,6 +427,8 @@ func (p *peer) refused(s *erpc.Session, b []byte) {
 		n.fail(ErrForeignLog)
 	case stranger:
 		p.disowns = true
+	case otherRole:
+		p.denied(ErrRole)
 	}
 }
 

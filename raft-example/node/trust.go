@@ -37,7 +37,7 @@ func (n *Node) Trust() string {
 func (n *Node) admit(id uint64, s *erpc.Session) *peer {
 	_, member := n.rep.Member(id)
 	switch t := &n.cfg.Trust; {
-	case t.ByRole() && !t.Holds(s.State()):
+	case n.outsider(s):
 		return nil
 	case t.ByRole() || t.Anywhere:
 		if !member && n.follows(id) {
@@ -59,6 +59,12 @@ func (n *Node) admit(id uint64, s *erpc.Session) *peer {
 		p.in = s
 	}
 	return p
+}
+
+// outsider reports whether members are known by a role that a session's peer has not.
+func (n *Node) outsider(s *erpc.Session) bool {
+	t := &n.cfg.Trust
+	return t.ByRole() && !t.Holds(s.State())
 }
 
 // follows reports whether this replica has another leader than one that is no member, and no change

@@ -193,38 +193,39 @@ type backupState struct {
 func (s backupState) Size() uint64 { return s.size }
 
 // parseBackup reads a backup to its end, and returns what a replica begins with, whose state is
-// read from the file once more. The error is errBackup, or one of the system.
-func parseBackup(f io.ReaderAt, size int64) (s replica.Start, err error) {
+// read from the file once more, and the id of the cluster that it is of. The error is errBackup, or
+// one of the system.
+func parseBackup(f io.ReaderAt, size int64) (s replica.Start, cluster uint64, err error) {
 	if size < backupHead+sha256.Size {
-		return s, errBackup
+		return s, 0, errBackup
 	}
 	head := make([]byte, backupHead)
 	if _, err = f.ReadAt(head, 0); err != nil {
-		return s, err
+		return s, 0, err
 	}
 	field := func(at int) uint64 { return binary.LittleEndian.Uint64(head[at:]) }
 	if field(0) != backupMagic {
-		return s, errBackup
+		return s, 0, errBackup
 	}
 	if v := field(8); v != backupVersion {
-		return s, fmt.Errorf("version %d of backups, this program knows %d: take a newer one", v,
+		return s, 0, fmt.Errorf("version %d of backups, this program knows %d: take a newer one", v,
 			backupVersion)
 	}
 	sum, end := sha256.New(), size-sha256.Size
 	if _, err = io.Copy(sum, io.NewSectionReader(f, 0, end)); err != nil {
-		return s, err
+		return s, 0, err
 	}
 	want := make([]byte, sha256.Size)
 	if _, err = f.ReadAt(want, end); err != nil {
-		return s, err
+		return s, 0, err
 	}
 	if !bytes.Equal(sum.Sum(nil), want) || field(40) != uint64(end-backupHead) {
-		return s, errBackup
+		return s, 0, errBackup
 	}
 	s.State = backupState{io.NewSectionReader(f, backupHead, end-backupHead), field(40)}
 	s.Snapshot = &pb.Snapshot{Metadata: &pb.SnapshotMetadata{Index: new(field(24)),
 		Term: new(field(32))}}
-	return s, nil
+	return s, field(16), nil
 }
 
 type restoreCmd struct {
@@ -235,7 +236,8 @@ type restoreCmd struct {
 
 // Help is shown by --help.
 func (restoreCmd) Help() string {
-	return `The new cluster has one member, and an id of its own.
+	return `The new cluster has one member, and another id than the old one, so that neither takes
+members, clients or logs of the other for its own.
 
 Examples:
   raft-kv restore store.bak --addr 10.0.0.1:31850 --dir /var/lib/raft-kv`
@@ -261,8 +263,12 @@ func (c *restoreCmd) restore() (s replica.Start, err error) {
 	}
 	defer func() { err = errors.Join(err, f.Close()) }()
 	st, err := f.Stat()
+	var old uint64
 	if err == nil {
-		s, err = parseBackup(f, st.Size())
+		s, old, err = parseBackup(f, st.Size())
+	}
+	if err == nil {
+		err = c.another(old)
 	}
 	if err == nil {
 		s, err = replica.Recover(s, map[uint64]string{c.ID: c.Addr})

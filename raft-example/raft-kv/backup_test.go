@@ -43,6 +43,15 @@ func TestBackup(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
+		fresh := filepath.Join(t.TempDir(), "new")
+		status, _, text := runCommand(t, "restore", file, "--addr", addrs[0], "--dir", fresh,
+			"--new-cluster", "5")
+		if status != cli.Usage || !strings.Contains(text, "--new-cluster 5: want another id") {
+			t.Errorf("the old cluster's id: %d, %q", status, text)
+		}
+		if _, err := os.Lstat(fresh); !errors.Is(err, fs.ErrNotExist) {
+			t.Error(err)
+		}
 		n := o.found(9, addrs[0], "restore "+file)
 		n.holds("a", 4000, true)
 		n.holds(mark, 1, true)
@@ -127,7 +136,7 @@ func TestBackupsAtOnce(t *testing.T) {
 			mu.Lock()
 			defer mu.Unlock()
 			if status == cli.Done {
-				if _, err = parseBackup(bytes.NewReader(b), int64(len(b))); err != nil {
+				if _, _, err = parseBackup(bytes.NewReader(b), int64(len(b))); err != nil {
 					t.Error(err)
 				}
 				whole++
@@ -160,7 +169,7 @@ func TestBackupRest(t *testing.T) {
 		o.want("backup "+file, cli.Done, "has the state up to entry")
 		b, err := os.ReadFile(file)
 		if err == nil {
-			_, err = parseBackup(bytes.NewReader(b), int64(len(b)))
+			_, _, err = parseBackup(bytes.NewReader(b), int64(len(b)))
 		}
 		if err = errors.Join(err, os.Remove(file)); err != nil {
 			t.Fatal(err)

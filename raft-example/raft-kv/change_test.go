@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"strings"
 	"sync"
@@ -22,6 +23,24 @@ type admins struct {
 	mu      sync.Mutex
 	answers []*kv.Answer
 	asked   func() // each time
+
+	statuses []report // of TypeStatus, in turn
+}
+
+func (a *admins) status(req erpc.ReqHandle) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	b, err := json.Marshal(a.statuses[0])
+	if err != nil {
+		panic(err)
+	}
+	if len(a.statuses) > 1 {
+		a.statuses = a.statuses[1:]
+	}
+	_ = req.RespondBytes(b)
+	if a.asked != nil {
+		a.asked()
+	}
 }
 
 func (a *admins) handle(req erpc.ReqHandle) {
@@ -44,7 +63,8 @@ func startAdmins(t *testing.T, a *admins) (addr string, b *client.Blocking) {
 	t.Helper()
 	x, err := erpc.NewNexus(erpc.Config{NoHugepages: true})
 	if err == nil {
-		err = x.Register(node.TypeAdmin, erpc.Dispatch, a.handle)
+		err = errors.Join(x.Register(node.TypeAdmin, erpc.Dispatch, a.handle),
+			x.Register(node.TypeStatus, erpc.Dispatch, a.status))
 	}
 	if err != nil {
 		t.Fatal(err)

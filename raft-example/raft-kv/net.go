@@ -15,6 +15,7 @@ import (
 	"github.com/userspace-rpc/erpc/erpc"
 	"github.com/userspace-rpc/erpc/kit/cli"
 	"github.com/userspace-rpc/erpc/kit/cli/secure"
+	"github.com/userspace-rpc/erpc/kit/outfile"
 	"github.com/userspace-rpc/erpc/raft-example/client"
 	"github.com/userspace-rpc/erpc/raft-example/node"
 	"github.com/userspace-rpc/erpc/transport"
@@ -149,7 +150,7 @@ func (f *clientFlags) remember(ctx context.Context) error {
 	}
 	select {
 	case addrs := <-f.told:
-		return os.WriteFile(f.Remember, []byte(strings.Join(addrs, "\n")+"\n"), 0o600)
+		return outfile.Write(f.Remember, []byte(strings.Join(addrs, "\n")+"\n"), 0o600)
 	case <-ctx.Done():
 		return nil // the members are the ones that were known, or nobody told them
 	}

@@ -12,6 +12,7 @@ import (
 	"text/tabwriter"
 	"time"
 
+	"github.com/userspace-rpc/erpc/erpc"
 	"github.com/userspace-rpc/erpc/kit/cli"
 	"github.com/userspace-rpc/erpc/raft-example/client"
 	"github.com/userspace-rpc/erpc/raft-example/kv"
@@ -39,8 +40,18 @@ func (f *clientFlags) with(
 	switch {
 	case errors.Is(err, kv.ErrTooLarge):
 		return cli.UsageError(cli.OneLine(err))
+	case errors.Is(err, kv.ErrWrongCluster):
+		return fmt.Errorf("--cluster %d is not the id that the members of --servers have: %w",
+			f.netFlags.Cluster, err)
+	case errors.Is(err, erpc.ErrInsecure) && f.PSKFile == "" && f.TLSCert == "" && f.TLSCA == "":
+		return fmt.Errorf("the servers encrypt: give --psk-file, or --tls-ca and a certificate: %w", err)
+	case errors.Is(err, erpc.ErrInsecure):
+		return fmt.Errorf("the servers do not encrypt, and a key or a certificate is given: %w", err)
+	case errors.Is(err, errNobody):
+		return err
 	case errors.Is(err, client.ErrDeadline):
-		return fmt.Errorf("--servers %s, --timeout %v: %w", f.Servers, f.Timeout, err)
+		return fmt.Errorf("--servers %s, --timeout %v: %w; raft-kv status says who answers and leads",
+			f.Servers, f.Timeout, err)
 	}
 	return err
 }
@@ -219,6 +230,9 @@ func statusText(list []report) string {
 			if p.Err != "" {
 				fmt.Fprintf(&text, "replica %d takes nothing of %d: %s\n", s.ID, p.ID, p.Err)
 			}
+			if p.Denial != "" {
+				fmt.Fprintf(&text, "replica %d takes nothing of %d: %s\n", p.ID, s.ID, p.Denial)
+			}
 		}
 	}
 	return cli.Visible(text.String())
@@ -259,6 +273,9 @@ func memberText(s *replica.Status) string {
 	return strings.Join(list, ",")
 }
 
+// errNobody is an answer of none of the servers.
+var errNobody = errors.New("no replica answers")
+
 // statuses asks all servers; one that does not answer has only an error. It fails if none does.
 func statuses(ctx context.Context, b *client.Blocking, servers []string,
 ) (list []report, err error) {
@@ -282,7 +299,7 @@ func statuses(ctx context.Context, b *client.Blocking, servers []string,
 		list = append(list, s)
 	}
 	if !alive {
-		return nil, fmt.Errorf("no replica answers at %s: %w", strings.Join(servers, ", "), last)
+		return nil, fmt.Errorf("%w at %s: %w", errNobody, strings.Join(servers, ", "), last)
 	}
 	return list, nil
 }
@@ -292,6 +309,8 @@ type memberCmd struct {
 	What string `arg:"" enum:"add,learner,remove,lead" help:"add, learner, remove or lead (make it the leader)."`
 	ID   uint64 `arg:"" help:"The replica's number."`
 	Addr string `arg:"" optional:"" help:"Its address, to add it."`
+
+	Demote bool `help:"With learner: take the vote of a member that has one."`
 	forceFlag
 }
 
@@ -313,7 +332,9 @@ func (memberCmd) Help() string {
 	return `A change is refused, with the reason, if a member does not answer at its address under its
 number, or if fewer than a majority of the voters would be there afterwards. A new member gets the
 log before it has a vote: the command waits for that. A member that does not answer is to be removed
-before another one is added. lead answers when the replica leads.
+before another one is added. lead answers when the replica leads. learner adds a member that gets
+the log and has no vote; a member that has one keeps it unless --demote takes it, and then the same
+is asked as for remove.
 
 Examples:
   raft-kv member add 4 10.0.0.4:31850
@@ -324,7 +345,7 @@ Examples:
 // Run implements the subcommand.
 func (c *memberCmd) Run(e *cli.Env) error {
 	a := node.Admin{Cluster: c.netFlags.Cluster, ID: c.ID, Addr: c.Addr, Transfer: c.What == "lead",
-		Force: c.Force}
+		Force: c.Force, Demote: c.Demote}
 	a.Change = map[string]replica.Change{"add": replica.Add, "learner": replica.Learner,
 		"remove": replica.Remove}[c.What]
 	if c.ID == 0 {
@@ -336,6 +357,9 @@ func (c *memberCmd) Run(e *cli.Env) error {
 	if a.Force && a.Transfer {
 		return cli.Usagef("member lead: --force goes with add, learner and remove")
 	}
+	if c.Demote && c.What != "learner" {
+		return cli.Usagef("member %s: --demote goes with learner", c.What)
+	}
 	if c.Addr != "" && !isAddr(c.Addr) {
 		return cli.Usagef("member %s %d %q: want HOST:PORT", c.What, c.ID, c.Addr)
 	}
@@ -346,8 +370,11 @@ func (c *memberCmd) Run(e *cli.Env) error {
 			return err
 		}
 		text := "ok"
-		if already {
+		switch {
+		case already:
 			text = "ok: it was so already"
+		case c.Demote:
+			text = fmt.Sprintf("ok: replica %d gets the log and has no vote", c.ID)
 		}
 		return e.Print(c.JSON, struct {
 			Done    bool `json:"done"`

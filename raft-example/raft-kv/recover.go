@@ -31,6 +31,15 @@ func (f *foundFlags) check(id uint64) error {
 	return nil
 }
 
+// another refuses the id of the old cluster for the new one.
+func (f *foundFlags) another(old uint64) error {
+	if f.NewCluster == old {
+		return cli.Usagef("--new-cluster %d: want another id, or members and clients of the old cluster "+
+			"would go on with it", f.NewCluster)
+	}
+	return nil
+}
+
 // print tells what was made, and how it is started.
 func (f *foundFlags) print(e *cli.Env, id uint64, s *replica.Start) error {
 	return e.Print(f.JSON, struct {
@@ -68,9 +77,8 @@ func (c *recoverCmd) Run(e *cli.Env) error {
 	if err := c.check(c.ID); err != nil {
 		return err
 	}
-	if c.NewCluster == c.Cluster {
-		return cli.Usagef("--new-cluster %d: want another id, or the old members would go on with it",
-			c.NewCluster)
+	if err := c.another(c.Cluster); err != nil {
+		return err
 	}
 	s, err := node.RecoverFiles(c.From, wal.Identity{Cluster: c.Cluster, Replica: c.ID}, c.Dir,
 		c.NewCluster, c.Addr)

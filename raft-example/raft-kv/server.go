@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"net"
 	"runtime"
 	"time"
 
@@ -174,11 +175,24 @@ func (c *serverCmd) Run(e *cli.Env) (err error) {
 		}
 	}
 	c.warn(&c.netFlags, &cfg, n)
+	c.warnPort(cfg.Logger)
 	if err := e.Print(c.JSON, ready{true, c.ID, r.LocalAddr().String()},
 		"replica %d of cluster %d serves on %v", c.ID, c.netFlags.Cluster, r.LocalAddr()); err != nil {
 		return err
 	}
 	return c.serve(e, n)
+}
+
+// warnPort says that --peers has another port for this replica than --addr: the others will not
+// find it, unless something between them leads there.
+func (c *serverCmd) warnPort(logger *slog.Logger) {
+	peers, _ := parsePeers(c.Peers)
+	_, own, err := net.SplitHostPort(c.Addr)
+	_, named, err2 := net.SplitHostPort(peers[c.ID])
+	if errors.Join(err, err2) == nil && own != "0" && own != named {
+		logger.Warn("--peers has another port for this replica than --addr: the others ask there",
+			"replica", c.ID, "addr", c.Addr, "peers", peers[c.ID])
+	}
 }
 
 // serve runs the loop until Ctrl-C, SIGTERM, or the end of the parent. Then it hands over first.

@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"fmt"
 	"strings"
 	"time"
 
@@ -43,10 +44,10 @@ func (c *tickCmd) Run(e *cli.Env) error {
 	servers := strings.Split(c.Servers, ",")
 	return c.with(e, func(ctx context.Context, b *client.Blocking) error {
 		_, err := change(ctx, b, servers, node.Admin{Cluster: c.netFlags.Cluster, Timing: &to})
-		var now report
-		if err == nil {
-			now, err = leading(ctx, b, servers)
+		if err != nil {
+			return err
 		}
+		now, err := retimed(ctx, b, servers, to)
 		if err != nil {
 			return err
 		}
@@ -54,4 +55,29 @@ func (c *tickCmd) Run(e *cli.Env) error {
 		return e.Print(c.JSON, now.Timing, "the tick is %v, the lease %v; members elect another leader "+
 			"%v to %v after they last heard of one", t, now.Timing.Lease, 10*t, 20*t)
 	})
+}
+
+// retimed returns the status of a leader that has applied a change that is done. One that leads
+// only since then may not have.
+func retimed(ctx context.Context, b *client.Blocking, servers []string, to replica.Timing) (
+	report, error,
+) {
+	for last := (replica.Timing{}); ; {
+		now, err := leading(ctx, b, servers)
+		t := now.Timing
+		switch {
+		case err == nil && t.Agreed && t.Tick == to.Tick && (to.Lease < 0 || t.Lease == to.Lease):
+			return now, nil
+		case err == nil:
+			last = t
+		case last.Tick == 0:
+			return now, fmt.Errorf("the change is done, but its effect is not known: %w", err)
+		}
+		select {
+		case <-ctx.Done():
+			return now, fmt.Errorf("%w: the change is done, but the tick is %v, the lease %v: another "+
+				"change may have followed", client.ErrDeadline, last.Tick, last.Lease)
+		case <-time.After(changePause):
+		}
+	}
 }

@@ -151,6 +151,25 @@ func TestUnsafeAdds(t *testing.T) {
 	})
 }
 
+// TestUnsafeDemotion: a voter keeps its vote when it is added as a learner, also by force, unless
+// the command says that it is to lose it.
+func TestUnsafeDemotion(t *testing.T) {
+	o := operate(t, 3, "")
+	other := o.f.children[o.leader()%3]
+	line := fmt.Sprintf("member learner %d %s", other.id, other.addr)
+	for _, force := range []string{"", " --force"} {
+		o.want(line+force, cli.Failed, fmt.Sprintf("replica %d has a vote", other.id), "--demote")
+	}
+	o.want(fmt.Sprintf("member remove %d --demote", other.id), cli.Usage, "--demote goes with learner")
+	if _, text := o.run("status"); strings.Contains(text, "(learner)") {
+		t.Error(text)
+	}
+	o.want(line+" --demote", cli.Done, fmt.Sprintf("ok: replica %d gets the log", other.id))
+	o.want("status", cli.Done, other.addr+" (learner)")
+	o.want(line, cli.Done, "ok: it was so already\n")
+	o.want(fmt.Sprintf("member add %d %s", other.id, other.addr), cli.Done, "ok\n")
+}
+
 // TestUnsafeLogs: a replica that has lost its log, and one of a cluster of its own, are not added.
 func TestUnsafeLogs(t *testing.T) {
 	o := operate(t, 3, "")
@@ -184,7 +203,7 @@ func TestUnsafeQuorum(t *testing.T) {
 	leader := o.leader()
 	for _, c := range o.f.children {
 		if c.id != leader && !slices.Contains(dead, c.id) {
-			o.want(fmt.Sprintf("member learner %d %s", c.id, c.addr), cli.Failed,
+			o.want(fmt.Sprintf("member learner %d %s --demote", c.id, c.addr), cli.Failed,
 				"refused: 2 of 4 voters would be there, want 3")
 			o.want(fmt.Sprintf("member remove %d", c.id), cli.Failed, "2 of 4 voters would be there")
 		}

@@ -182,6 +182,22 @@ func makeDir(path string) error {
 	return nil
 }
 
+// MakeDir makes a folder for Open, of mode 0700, and those above it, durably. If there is something
+// of its name already the error matches fs.ErrExist.
+func MakeDir(path string) error {
+	path, err := filepath.Abs(path)
+	if err != nil {
+		return err
+	}
+	if err := makeDir(filepath.Dir(path)); err != nil {
+		return err
+	}
+	if err := os.Mkdir(path, 0o700); err != nil {
+		return err
+	}
+	return syncDir(filepath.Dir(path))
+}
+
 // Move gives a file, or a folder that nobody uses, another name for good.
 func Move(from, to string) error {
 	if err := os.Rename(from, to); err != nil {

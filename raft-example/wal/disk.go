@@ -5,6 +5,8 @@ import (
 	"math/rand/v2"
 	"os"
 	"sync"
+
+	"github.com/userspace-rpc/erpc/kit/outfile"
 )
 
 // disk is where the files of a log are written. They are read as the system has them.
@@ -25,7 +27,7 @@ type file interface {
 // system is the system's own files.
 type system struct{}
 
-func (system) open(name string, flag int) (file, error) { return os.OpenFile(name, flag, 0o600) }
+func (system) open(name string, flag int) (file, error) { return outfile.Open(name, flag, 0o600) }
 func (system) rename(from, to string) error             { return os.Rename(from, to) }
 func (system) syncDir(path string) error                { return syncDir(path) }
 
@@ -44,7 +46,7 @@ type volatileDisk struct {
 }
 
 func (d *volatileDisk) open(name string, flag int) (file, error) {
-	f, err := os.OpenFile(name, flag, 0o600)
+	f, err := outfile.Open(name, flag, 0o600)
 	if err != nil {
 		return nil, err
 	}

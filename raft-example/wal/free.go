@@ -5,6 +5,8 @@ import (
 	"os"
 	"runtime"
 	"sync/atomic"
+
+	"github.com/userspace-rpc/erpc/kit/outfile"
 )
 
 // freedAtOnce is how many bytes of a file are given back to the disk in one step. Ext4 does that
@@ -81,7 +83,7 @@ func (d *Dir) succeed(o Origin) error {
 	defer d.names.Unlock()
 	was := d.snap
 	if runtime.GOOS != "windows" { // an open file cannot be replaced there
-		if f, err := os.OpenFile(d.name(snapName), os.O_RDWR, 0); err == nil { // there may be none
+		if f, err := outfile.Open(d.name(snapName), os.O_RDWR, 0); err == nil { // there may be none
 			was.old, was.size = f, sizeOf(f)
 		}
 	}

@@ -14,6 +14,7 @@ import (
 	"github.com/gopacket/gopacket/pcapgo"
 
 	"github.com/userspace-rpc/erpc/kit/filelock"
+	"github.com/userspace-rpc/erpc/kit/outfile"
 	"github.com/userspace-rpc/erpc/transport"
 )
 
@@ -80,13 +81,13 @@ func New(w io.Writer, cfg Config) (*Capture, error) {
 }
 
 // Create begins a capture to a file, which it makes or empties, readable by its owner only:
-// it will hold what the application sends. Errors are ErrInUse, those of package os or a
-// *ConfigError.
+// it will hold what the application sends. In a folder where others may write it takes no file of
+// theirs. Errors are ErrInUse, those of outfile.Open or a *ConfigError.
 func Create(name string, cfg Config) (*Capture, error) {
 	if _, err := cfg.complete(); err != nil {
 		return nil, err
 	}
-	f, err := os.OpenFile(name, os.O_WRONLY|os.O_CREATE, 0o600)
+	f, err := outfile.Open(name, os.O_WRONLY|os.O_CREATE, 0o600)
 	if err != nil {
 		return nil, err
 	}

@@ -3,7 +3,6 @@ package measure
 import (
 	"bytes"
 	"fmt"
-	"os"
 	"strings"
 	"time"
 
@@ -11,6 +10,7 @@ import (
 
 	"github.com/userspace-rpc/erpc/internal/chart"
 	"github.com/userspace-rpc/erpc/kit/cli"
+	"github.com/userspace-rpc/erpc/kit/outfile"
 )
 
 // outFlags say where a bench writes more than its table.
@@ -120,5 +120,5 @@ func (b *bench) writeHDR(file string) error {
 			return err
 		}
 	}
-	return os.WriteFile(file, out.Bytes(), 0o644)
+	return outfile.Write(file, out.Bytes(), 0o644)
 }

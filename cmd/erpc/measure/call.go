@@ -16,6 +16,7 @@ import (
 
 	"github.com/userspace-rpc/erpc/erpc"
 	"github.com/userspace-rpc/erpc/kit/cli"
+	"github.com/userspace-rpc/erpc/kit/outfile"
 )
 
 // CallCmd is the subcommand call.
@@ -137,7 +138,7 @@ func (c *CallCmd) show(e *Env, typ uint8, resp []byte, s *erpc.CallTrace) error 
 		}
 	}
 	if c.Output != "" {
-		if err := os.WriteFile(c.Output, resp, 0o600); err != nil {
+		if err := outfile.Write(c.Output, resp, 0o600); err != nil {
 			return err
 		}
 		resp = nil

@@ -12,6 +12,7 @@ import (
 	"github.com/userspace-rpc/erpc/erpc"
 	"github.com/userspace-rpc/erpc/internal/ownfile"
 	"github.com/userspace-rpc/erpc/kit/cli"
+	"github.com/userspace-rpc/erpc/kit/outfile"
 	_ "github.com/userspace-rpc/erpc/security/chacha" // for processors without AES
 )
 
@@ -203,7 +204,7 @@ func openKeyLog() (io.Writer, error) {
 	if name == "" {
 		return nil, nil
 	}
-	file, err := os.OpenFile(name, os.O_WRONLY|os.O_APPEND|os.O_CREATE, 0o600)
+	file, err := outfile.Open(name, os.O_WRONLY|os.O_APPEND|os.O_CREATE, 0o600)
 	if err != nil {
 		return nil, cli.Usagef("SSLKEYLOGFILE: %v", err)
 	}

@@ -11,6 +11,7 @@ import (
 	"strings"
 
 	"github.com/userspace-rpc/erpc/kit/cli"
+	"github.com/userspace-rpc/erpc/kit/outfile"
 )
 
 // PeersFile is the name of the file with the Comparison.
@@ -119,7 +120,7 @@ func Write(file string, v any) error {
 	if err != nil {
 		return err
 	}
-	return os.WriteFile(file, append(b, '\n'), 0o644)
+	return outfile.Write(file, append(b, '\n'), 0o644)
 }
 
 // Name says what the figure measures, in a few words.

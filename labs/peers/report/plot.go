@@ -3,11 +3,11 @@ package report
 import (
 	"fmt"
 	"image/color"
-	"os"
 	"path/filepath"
 	"strings"
 
 	"github.com/userspace-rpc/erpc/kit/cli"
+	"github.com/userspace-rpc/erpc/kit/outfile"
 	"gonum.org/v1/plot"
 	"gonum.org/v1/plot/plotter"
 	"gonum.org/v1/plot/text"
@@ -205,7 +205,7 @@ func save(file string, width vg.Length, plots [][]*plot.Plot) error {
 	for i, p := range plots[0] {
 		p.Draw(canvases[0][i])
 	}
-	w, err := os.Create(file)
+	w, err := outfile.Create(file, 0o666)
 	if err != nil {
 		return err
 	}
