@@ -157,10 +157,11 @@ func TestCloseLedAtOnce(t *testing.T) {
 		g := newLeadRig(t)
 		var me uintptr
 		var stands atomic.Int64 // when the caller's clock stopped
+		var passes atomic.Int64 // or half ones, while it stands
 		var after int
 		clock := func() monotime.Time {
 			if at := stands.Load(); at != 0 && gid.Current() == me && after < reads {
-				if g.loop.closed.Load() {
+				if passes.Add(1); g.loop.closed.Load() {
 					after++
 				}
 				return monotime.Time(at) // the call does not begin to last
@@ -171,8 +172,9 @@ func TestCloseLedAtOnce(t *testing.T) {
 		go func() {
 			<-g.held
 			stands.Store(int64(monotime.Now()))
-			o := g.rpc.owner.Load()
-			led = o&^outside == me
+			for led = true; led && passes.Load() < reads; runtime.Gosched() {
+				led = g.rpc.owner.Load()&^outside == me
+			}
 			closed <- g.Close()
 		}()
 		err := g.leads(t, leadHold, context.Background(), func() {
