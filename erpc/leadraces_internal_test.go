@@ -13,8 +13,8 @@ import (
 	"github.com/userspace-rpc/erpc/internal/monotime"
 )
 
-// leavingGap stops who leaves the loop vacant: it has looked whether somebody wants the loop, and has not
-// said that it is vacant.
+// leavingGap stops who leaves the loop vacant: it has looked whether somebody wants the loop, and
+// has not said that it is vacant.
 type leavingGap struct {
 	entered, left *goCall // it wakes their callers meanwhile
 }
@@ -143,7 +143,7 @@ func TestTimerAsLeft(t *testing.T) {
 	back := make(chan struct{})
 	go func() {
 		for g.loop.lead.wanted.Load() {
-			time.Sleep(time.Microsecond)
+			runtime.Gosched()
 		}
 		close(back)
 	}()
@@ -206,7 +206,7 @@ func TestLastsAsItEnds(t *testing.T) {
 	defer cancel()
 	for range 5 {
 		g.lasts[leadEcho].Store(false)
-		if err := g.leads(t, leadEcho, ctx, g.cancelOnceToldThatItLasts); !errors.Is(err, ErrCancelled) {
+		if err := g.leads(t, leadEcho, ctx, g.cancelOnceTold); !errors.Is(err, ErrCancelled) {
 			t.Fatal(err)
 		}
 		for i := range 4 {
@@ -219,9 +219,9 @@ func TestLastsAsItEnds(t *testing.T) {
 	}
 }
 
-// cancelOnceToldThatItLasts ends the call that the caller is going to make, in the pass in which an
+// cancelOnceTold ends the call that the caller is going to make, in the pass in which an
 // epoch tells it that it lasts: timers run behind that.
-func (g leadRig) cancelOnceToldThatItLasts() {
+func (g leadRig) cancelOnceTold() {
 	g.conn.deaf = true
 	var k *goCall
 	var timer *Timer
