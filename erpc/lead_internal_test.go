@@ -14,6 +14,7 @@ import (
 
 	"github.com/userspace-rpc/erpc/internal/gid"
 	"github.com/userspace-rpc/erpc/internal/monotime"
+	"github.com/userspace-rpc/erpc/transport"
 	"github.com/userspace-rpc/erpc/transport/udp"
 )
 
@@ -25,7 +26,30 @@ const (
 // leadRig is a Client whose loop can be made vacant.
 type leadRig struct {
 	*Client
+	conn *leadConn
 	held chan struct{} // one value for each leadHold that began
+}
+
+// leadConn is the transport of such a Client.
+type leadConn struct {
+	*udp.Conn
+	woken chan struct{} // Wake was called
+	deaf  bool          // RxBurst finds nothing; the loop's
+}
+
+func (c *leadConn) Wake() {
+	c.Conn.Wake()
+	select {
+	case c.woken <- struct{}{}:
+	default:
+	}
+}
+
+func (c *leadConn) RxBurst(pkts []transport.RxPacket) (int, error) {
+	if c.deaf {
+		return 0, nil
+	}
+	return c.Conn.RxBurst(pkts)
 }
 
 func newLeadRig(t *testing.T) leadRig {
@@ -52,7 +76,8 @@ func newLeadRig(t *testing.T) leadRig {
 	}
 	served := make(chan error, 1)
 	go func() { served <- s.Serve(conns[0]) }()
-	g.Client, err = Dial(t.Context(), conns[1], conns[0].LocalAddr().String(),
+	g.conn = &leadConn{Conn: conns[1], woken: make(chan struct{}, 1)}
+	g.Client, err = Dial(t.Context(), g.conn, conns[0].LocalAddr().String(),
 		Config{OnSession: func(*Rpc, *Session, SessionEvent) {}}) // a Loop of its own
 	if err != nil {
 		t.Fatal(err)

@@ -143,7 +143,7 @@ func (n *Nexus) newRpc(c *claim) (*Rpc, error) {
 		r.txBatch, r.txCostly = caps.TxBatch, caps.TxCostly
 	}
 	r.heard = make([]transport.Hint, engine.MaxICMPOnce)
-	r.commands = ring.NewMPSC[command](max(minCommands, min(2*r.cfg.MaxBackground, maxCommands)))
+	r.commands = ring.NewMPSC[command](max(minCommands, 2*r.cfg.MaxBackground))
 	mtu := caps.MTU
 	if r.cfg.MTU != 0 {
 		mtu = min(mtu, r.cfg.MTU)
@@ -585,9 +585,8 @@ type command struct {
 	c   *goCall    // Client.Call: start, or cancel if it has been started
 }
 
-// A loop has room for so many commands: two for each background handler, within bounds. The ring is
-// walked from end to end, so a large one is in no cache: one of 8 MiB cost a fifth of small calls.
-const minCommands, maxCommands = 1024, 1 << 17
+// A loop has room for two commands for each background handler, and at least for so many.
+const minCommands = 1024
 
 // post hands c to the loop and wakes it. It waits while the ring is full. It
 // returns false if the Rpc is closed.

@@ -49,18 +49,25 @@ func TestFullAndEmpty(t *testing.T) {
 
 // TestModel compares random calls with a slice, through many rounds of the ring.
 func TestModel(t *testing.T) {
+	for _, slots := range []int{2, 4, 8} {
+		testModel(t, newMPSC[uint64](8, slots))
+	}
+}
+
+func testModel(t *testing.T, r *MPSC[uint64]) {
 	seed := rand.Uint64()
 	rnd := rand.New(rand.NewPCG(seed, 0))
-	r := NewMPSC[uint64](8)
 	var model []uint64
+	pushed := uint64(0)
 	for i := uint64(1); i < 100_000; i++ {
 		if rnd.IntN(2) == 0 {
 			ok := r.Push(i)
-			if ok != (len(model) < 8) {
+			if !ok && len(model) < 8 || ok && len(model) >= 8+len(r.slots) {
 				t.Fatalf("seed %d: Push = %v with %d values", seed, ok, len(model))
 			}
 			if ok {
 				model = append(model, i)
+				pushed++
 			}
 		} else {
 			v, ok := r.Pop()
@@ -74,19 +81,28 @@ func TestModel(t *testing.T) {
 		if r.Len() != len(model) || r.Empty() != (len(model) == 0) {
 			t.Fatalf("seed %d: Len %d, Empty %v; model %v", seed, r.Len(), r.Empty(), model)
 		}
+		if r.Pushed() != pushed {
+			t.Fatalf("seed %d: Pushed %d, want %d", seed, r.Pushed(), pushed)
+		}
 	}
 }
 
+type message struct{ producer, number, check int }
+
 // TestProducers checks that with many producers on a tiny ring nothing is lost,
-// doubled, torn or reordered within one producer.
+// doubled, torn or reordered within one producer, with an overflow and without.
 func TestProducers(t *testing.T) {
-	type message struct{ producer, number, check int }
+	for _, capacity := range []int{4, 8, 1024} {
+		testProducers(t, newMPSC[*message](capacity, 4))
+	}
+}
+
+func testProducers(t *testing.T, r *MPSC[*message]) {
 	const producers = 8
 	each := 5000
 	if testing.Short() {
 		each = 500
 	}
-	r := NewMPSC[*message](4)
 	var wg sync.WaitGroup
 	for p := range producers {
 		wg.Go(func() {
@@ -104,12 +120,12 @@ func TestProducers(t *testing.T) {
 			runtime.Gosched()
 			continue
 		}
-		if n := r.Len(); n < 1 || n > r.Cap() {
+		if n := r.Len(); n < 1 || n > r.Cap()+len(r.slots) {
 			t.Fatalf("Len = %d in a ring of %d", n, r.Cap())
 		}
 		m, ok := r.Pop()
 		if !ok {
-			t.Fatal("Empty said no, Pop found nothing")
+			continue // somebody is adding to the overflow
 		}
 		if m.check != m.producer*1_000_003^m.number {
 			t.Fatalf("torn message %+v", *m)
@@ -124,6 +140,41 @@ func TestProducers(t *testing.T) {
 	if !r.Empty() || r.Len() != 0 {
 		t.Fatal("values left over")
 	}
+}
+
+// TestTurns checks that values which are pushed by turns, each after the other one's, come out in
+// that order, while the consumer takes them.
+func TestTurns(t *testing.T) {
+	r := newMPSC[uint64](1<<20, 4)
+	const producers, each = 4, 5000
+	var next uint64
+	var mu sync.Mutex
+	var wg sync.WaitGroup
+	for range producers {
+		wg.Go(func() {
+			for range each {
+				mu.Lock()
+				r.Push(next)
+				next++
+				mu.Unlock()
+			}
+		})
+	}
+	for want := uint64(0); want < producers*each; {
+		v, ok := r.Pop()
+		if !ok {
+			runtime.Gosched()
+			continue
+		}
+		if v != want {
+			t.Fatalf("got %d, want %d", v, want)
+		}
+		want++
+		if want%64 == 0 {
+			runtime.Gosched() // the overflow grows
+		}
+	}
+	wg.Wait()
 }
 
 // TestPopKeepsNothing checks that the ring drops its reference to a popped value.

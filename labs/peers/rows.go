@@ -64,6 +64,10 @@ var oneProc = spot{core: -1, procs: 1}
 // muxName is the peer that the bars of the row mux are beside.
 const muxName = "mux"
 
+// leastMuxName is the peer that is beside both with many callers: what it takes is the cost of the
+// switches between callers and loops, and of datagrams.
+const leastMuxName = "udp-mux"
+
 // leastName is the peer that is beside the others in open loops: what it takes is the cost of
 // waking up, which no library avoids.
 const leastName = "net-udp"
@@ -151,6 +155,7 @@ func muxCases() (list []goCase) {
 	}{{1, 1.5}, {64, 2}, {512, 1.4}, {1000, 1.3}} {
 		list = append(list, calls(tt.callers, "32 B echo, unpinned",
 			than("rate", report.AtLeast, tt.rate)))
+		list[len(list)-1].peers = []string{muxName, leastMuxName, ours}
 	}
 	for _, c := range openCases() {
 		c.Bars = []report.Bar{than("cpu", report.AtMost, 0.9), than("p50", report.AtMost, 1.1),
@@ -158,8 +163,9 @@ func muxCases() (list []goCase) {
 		list = append(list, c)
 	}
 	for i := range list {
-		list[i] = list[i].beside(muxName)
-		list[i].peers = []string{muxName, ours}
+		if list[i] = list[i].beside(muxName); list[i].peers == nil {
+			list[i].peers = []string{muxName, ours}
+		}
 	}
 	return list
 }

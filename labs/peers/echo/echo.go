@@ -145,10 +145,10 @@ func ForLarge() []Peer {
 		barePeer, quicPeer}
 }
 
-// ByName finds a peer. Beside Peers there are those of Redialling and ForLarge, and net-udp, no
-// library but the least program that calls from goroutines.
+// ByName finds a peer. Beside Peers there are those of Redialling and ForLarge, and net-udp and
+// udp-mux, no libraries but the least programs that call from goroutines.
 func ByName(name string) (Peer, bool) {
-	list := slices.Concat(Peers(), []Peer{leastPeer}, Redialling(), ForLarge())
+	list := slices.Concat(Peers(), []Peer{leastPeer, udpMuxPeer}, Redialling(), ForLarge())
 	i := slices.IndexFunc(list, func(p Peer) bool { return p.Name == name })
 	if i < 0 {
 		return Peer{}, false

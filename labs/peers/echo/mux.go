@@ -101,10 +101,14 @@ func dialLeanMux(ctx context.Context, addr string, _ Sizes) (Conn, error) {
 	if err != nil {
 		return nil, err
 	}
+	return newLeanMux(nc), nil
+}
+
+func newLeanMux(nc net.Conn) *leanMuxConn {
 	c := &leanMuxConn{conn: nc, wake: make(chan struct{}, 1), done: make(chan struct{})}
 	go c.write()
 	go c.read()
-	return c, nil
+	return c
 }
 
 func (c *leanMuxConn) write() {

@@ -5,19 +5,25 @@ import (
 	"testing"
 )
 
-// TestLeastPeer: it echoes, or answers with what it is to answer, and is found by name though it is
-// none of Peers.
-func TestLeastPeer(t *testing.T) {
-	p, ok := ByName("net-udp")
+// TestLeastPeers: they echo, or answer with what they are to answer, and are found by name though
+// they are none of Peers.
+func TestLeastPeers(t *testing.T) {
+	for _, name := range []string{"net-udp", "udp-mux"} {
+		testLeastPeer(t, name)
+	}
+}
+
+func testLeastPeer(t *testing.T, name string) {
+	p, ok := ByName(name)
 	if !ok {
-		t.Fatal("there is no net-udp")
+		t.Fatal("there is no " + name)
 	}
 	for _, q := range Peers() {
 		if q.Name == p.Name {
 			t.Error("it is in the tables")
 		}
 	}
-	for _, z := range []Sizes{{}, {Request: 32, Response: 32}, {Request: 8, Response: maxUDP}} {
+	for _, z := range []Sizes{{}, {Request: 32, Response: 32}, {Request: 8, Response: p.MaxSize}} {
 		calls := serve(t, p, z, 2)
 		for seq := range uint64(6) {
 			request := Payload(z.Request)
