@@ -91,12 +91,12 @@ type busyHosts struct {
 	buffer   int // of the port to it, bytes
 	senders  int
 	size     int
-	calls    int  // of a sender
-	receives int  // others at the receiver
-	sends    int  // others at each sender
-	socket   int  // receive buffer in bytes; 0: the default
-	shared   int  // if > 0: all run on so many cores
-	free     bool // processors take no time
+	calls    int           // of a sender
+	receives int           // others at the receiver
+	sends    int           // others at each sender
+	socket   int           // receive buffer in bytes; 0: the default
+	shared   int           // if > 0: all run on so many cores, ...
+	pass     time.Duration // ... and a pass costs so much; 0: nothing takes time
 	alg      erpc.CCAlgorithm
 	hears    hears
 }
@@ -158,12 +158,15 @@ func (b *busyHosts) start(t *testing.T) (*cluster, []*stream) {
 	}
 	host := func(others int) *node {
 		epc := sim.EndpointConfig{RxRing: 1 << 14, RxBuffer: b.socket,
-			Stamps: b.hears == hearsStamps, RunCost: socketPass, PacketCost: socketPacket}
+			Stamps: b.hears == hearsStamps, RunCost: b.pass, PacketCost: socketPacket}
 		if epc.Processor = all; all == nil {
 			epc.Processor = b.processor(c, 1, others)
 		}
-		if b.free {
-			epc.RunCost, epc.PacketCost = 0, 0
+		switch {
+		case b.shared == 0:
+			epc.RunCost = socketPass
+		case b.pass == 0:
+			epc.PacketCost = 0
 		}
 		return c.add(cfg, epc)
 	}
@@ -279,10 +282,10 @@ func busyRows() (rows []busyHosts) {
 		}
 	}
 	for _, senders := range []int{1, 5, 20, 40} {
-		for _, free := range []bool{false, true} {
+		for _, pass := range []time.Duration{0, socketPass, 15 * socketPass} {
 			rows = append(rows, busyHosts{what: "shared", bits: 1e9, delay: 20 * time.Microsecond,
 				buffer: 600_000, senders: senders, size: 100_000, calls: max(2, 8/senders), shared: 2,
-				free: free, socket: 8 << 20})
+				pass: pass, socket: 8 << 20})
 		}
 	}
 	return rows
@@ -291,7 +294,7 @@ func busyRows() (rows []busyHosts) {
 func (b *busyHosts) name() string {
 	of := fmt.Sprintf("%d+%d others", b.receives, b.sends)
 	if b.shared > 0 {
-		of = fmt.Sprintf("%d cores free=%v", b.shared, b.free)
+		of = fmt.Sprintf("%d cores, pass %v", b.shared, b.pass)
 	}
 	return fmt.Sprintf("%s %5.0f Mbit/s %2d x %d x %7d B, %s, socket %d, %s %s", b.what,
 		float64(b.bits)/1e6, b.senders, b.calls, b.size, of, b.socket, b.alg.String(),
