@@ -8,7 +8,7 @@ import (
 )
 
 // busyHost is a link that so many client processes fill at once, to a server that shares one
-// processor with others which work all the time, beside as many flows of TCP cubic before them to an
+// processor with others which work all the time, beside as many flows of TCP cubic before to an
 // iperf3 that shares it with the same ones. The launcher is in front of either server.
 func busyHost(l shareLink, clients, others int, launcher ...string) func(t *trial) {
 	return func(t *trial) {

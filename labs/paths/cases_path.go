@@ -128,7 +128,7 @@ func black(addr string, mtu int, flags ...string) func(t *trial) {
 	}
 }
 
-// iperfServer starts iperf3 in the server, behind the words of a launcher, and returns what ends it.
+// iperfServer starts iperf3 in the server, behind a launcher, and returns what ends it.
 func (t *trial) iperfServer(launcher ...string) (stop func()) {
 	s := t.server.cmd(append(launcher[:len(launcher):len(launcher)],
 		"iperf3", "-s", "--forceflush")...)
