@@ -327,8 +327,8 @@ func TestBusyHosts(t *testing.T) {
 }
 
 // TestLateReceiver: where the receiver gets to run once in 9 ms, longer than its answers can say
-// and than the least timeout, nothing is sent again, and calls take as long as that: no timeout grows
-// from answers to what was sent again.
+// and than the least timeout, nothing is sent again, and calls take as long as that: no timeout
+// grows from answers to what was sent again.
 func TestLateReceiver(t *testing.T) {
 	for _, hears := range []hears{hearsStamps, hearsClock} {
 		for _, senders := range []int{1, 8} {
