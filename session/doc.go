@@ -121,7 +121,8 @@
 // A message begins with 8 packets on a path that has answered no part of a message yet. Timeouts
 // follow round trips up to 4 times RTOMax, and answers to copies that were sent before a timeout
 // count as round trips where it is known which copy they answer: a queue may be longer than the
-// largest timeout. The table TestSlowLinks of package simtest shows what comes of it.
+// largest timeout. They follow hosts, too, that are too late to say how late. The tables
+// TestSlowLinks and TestBusyHosts of package simtest show what comes of it.
 //
 // Small requests do not see any of this: an estimate exists once packets have lacked credits, and
 // only answers to parts of larger messages count. A hold time that is too long for its field gives

@@ -259,13 +259,13 @@ func (c *Client) received(s *clientSlot, h *wire.Header, now monotime.Time) time
 		}
 		var known bool
 		if held, known = c.floor.hold(h.Hold); !known {
+			c.cameFrom(s.sent(k))
+			c.rtt.lateBy(now.Sub(c.sampled))
 			return 0
 		}
 	}
 	at := s.sent(k)
-	c.sampled = at
-	latest := c.answered()
-	*latest = max(*latest, at)
+	c.cameFrom(at)
 	took := now.Sub(at)
 	rtt := max(took-held, 1)
 	if f := &c.floor; took < f.min || rtt < f.min/2 || f.min == 0 {
@@ -273,6 +273,13 @@ func (c *Client) received(s *clientSlot, h *wire.Header, now monotime.Time) time
 	}
 	c.rtt.sample(rtt)
 	return rtt
+}
+
+// cameFrom notes when the packet was sent that an answer just taken answers.
+func (c *Client) cameFrom(at monotime.Time) {
+	c.sampled = at
+	latest := c.answered()
+	*latest = max(*latest, at)
 }
 
 // sampleEarlier takes the round trip of a packet of which h answers a copy before the last one, or
@@ -567,6 +574,7 @@ type rtoEstimator struct {
 	rttvar time.Duration
 	rto    time.Duration // within [min, max]
 	hold   uint32        // how long handlers may take, ns
+	late   uint16        // how long answers of a late host may take, in lateUnit; 0 if it is in time
 	hasty  uint8         // how often early doubles
 	calm   uint8         // samples since hasty changed
 	min    time.Duration
@@ -621,8 +629,33 @@ func (e *rtoEstimator) sample(rtt time.Duration) {
 		e.rttvar += (diff - e.rttvar) / 4
 		e.srtt += (rtt - e.srtt) / 8
 	}
-	e.rto = min(max(e.srtt+4*e.rttvar, e.min), e.slowest())
+	if e.late > 0 {
+		e.late -= 1 + e.late/lateFor
+	}
+	e.rto = e.fitting()
 }
+
+// fitting returns the timeout without backoff that fits the samples.
+func (e *rtoEstimator) fitting() time.Duration {
+	return min(max(e.srtt+4*e.rttvar+e.lateness(), e.min), e.slowest())
+}
+
+const (
+	lateUnit = 16 * time.Microsecond
+	// lateFor is how many samples it takes, about, until a host counts as late no more that was once.
+	lateFor = 256
+)
+
+// lateBy takes how long an answer took whose host says that it kept the packet for longer than it
+// can say. That is no sample of the path, but timeouts must not be shorter: else all packets that
+// such a host meets late are sent again, and no answer to them is a sample (Karn).
+func (e *rtoEstimator) lateBy(took time.Duration) {
+	e.late = max(e.late, 1+uint16(min(took, maxSample)/lateUnit))
+	e.rto = max(e.rto, e.fitting())
+}
+
+// lateness returns how long answers of a late host may take.
+func (e *rtoEstimator) lateness() time.Duration { return time.Duration(e.late) * lateUnit }
 
 // baseAt returns the least round trip of the last while.
 func (e *rtoEstimator) baseAt(now monotime.Time) time.Duration {
@@ -680,7 +713,7 @@ const (
 // late, and halves after calmAfter samples: a path on which one packet in some tens is late costs
 // few repeats.
 func (e *rtoEstimator) early(share time.Duration) time.Duration {
-	timeout := max(2*(e.srtt+4*e.rttvar+time.Duration(e.hold)), e.min/share)
+	timeout := max(2*(e.srtt+4*e.rttvar+max(time.Duration(e.hold), e.lateness())), e.min/share)
 	if e.srtt == 0 || timeout > e.rto>>e.hasty {
 		return e.rto
 	}

@@ -288,5 +288,5 @@ var hostCases = []testCase{
 }
 
 // allCases is the table, in the order in which it runs.
-var allCases = [][]testCase{mtuCases, queueCases, shareCases(), linkCases, awayCases, hostCases,
-	diskCases}
+var allCases = [][]testCase{mtuCases, queueCases, shareCases(), busyCases(), linkCases,
+	awayCases, hostCases, diskCases}

@@ -128,9 +128,10 @@ func black(addr string, mtu int, flags ...string) func(t *trial) {
 	}
 }
 
-// iperfServer starts iperf3 in the server, and returns what ends it.
-func (t *trial) iperfServer() (stop func()) {
-	s := t.server.cmd("iperf3", "-s", "--forceflush")
+// iperfServer starts iperf3 in the server, behind a launcher, and returns what ends it.
+func (t *trial) iperfServer(launcher ...string) (stop func()) {
+	s := t.server.cmd(append(launcher[:len(launcher):len(launcher)],
+		"iperf3", "-s", "--forceflush")...)
 	out, err := s.StdoutPipe()
 	t.must(err)
 	t.must(s.Start())
@@ -163,7 +164,12 @@ func crossed(iperf string, flags ...string) func(t *trial) {
 
 // iperf is the goodput of TCP from client to server in Mbit/s.
 func (t *trial) iperf(d time.Duration, flags ...string) float64 {
-	defer t.iperfServer()()
+	return t.iperfBy(nil, d, flags...)
+}
+
+// iperfBy is iperf with a server behind a launcher.
+func (t *trial) iperfBy(launcher []string, d time.Duration, flags ...string) float64 {
+	defer t.iperfServer(launcher...)()
 	out, err := t.client.run(append([]string{"iperf3", "-J", "-c", server4, "-t",
 		fmt.Sprint(int(d.Seconds()))}, flags...)...)
 	t.must(err)

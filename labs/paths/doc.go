@@ -45,6 +45,7 @@
 //	report.go      bars, medians, the table
 //	cases_path.go  MTU, queues, loss, rates beside TCP, kinds of links
 //	cases_share.go links that one process fills, or forty
+//	cases_busy.go  links to a host whose processor others take
 //	cases_away.go  NAT, firewalls, names, addresses, processes that stop or die
 //	cases_host.go  containers, limits, memory; what is void or held elsewhere
 //

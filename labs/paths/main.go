@@ -41,7 +41,8 @@ func main() {
 
 // tools are the commands that the lab needs, with the package of Debian that has each.
 var tools = []struct{ command, pkg string }{
-	{"nsenter", "util-linux"}, {"prlimit", "util-linux"}, {"ip", "iproute2"}, {"tc", "iproute2"},
+	{"nsenter", "util-linux"}, {"prlimit", "util-linux"}, {"taskset", "util-linux"},
+	{"ip", "iproute2"}, {"tc", "iproute2"},
 	{"nft", "nftables"}, {"conntrack", "conntrack"}, {"iperf3", "iperf3"}, {"ethtool", "ethtool"},
 }
 

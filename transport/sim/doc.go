@@ -4,7 +4,7 @@
 //
 // # Map
 //
-//	owns       virtual time, links, switches, cores, faults
+//	owns       virtual time, links, switches, sockets, cores, faults
 //	called by  erpc by the contract; simhost, tests, experiments
 //	never      two runs with one seed differ
 //
@@ -46,6 +46,20 @@
 //
 // Memory is not delayed: what a burst writes into memory that threads share, others see from its
 // first moment on.
+//
+// # Sockets
+//
+// An endpoint can have what a kernel's socket has: a receive buffer in bytes
+// ([EndpointConfig.RxBuffer]), and stamps of when packets came into it
+// ([EndpointConfig.Stamps]). With a Processor whose cores are busy, its driver comes late, and
+// packets wait there or are dropped. [Processor.NewThread] makes those others: threads that charge
+// themselves time and wake themselves.
+//
+// The kernel's own work takes no time: nothing delays an interrupt, so packets enter the socket at
+// the moment at which they leave the link, and drops cost nothing. A thread that wakes up waits its
+// turn behind all that are ready. Linux lets it go first if it has used less than its share, so the
+// model's loops beside others are later than Linux's, as those are that have used up a quota.
+// Threads stay where they are counted: no cache is cold on another core.
 //
 // # Driving
 //

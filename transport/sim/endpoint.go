@@ -23,6 +23,11 @@ type EndpointConfig struct {
 	Port int
 	// RxRing is the receive ring in packets; 0 means the network's.
 	RxRing int
+	// RxBuffer is the receive buffer of the endpoint's socket in bytes as Linux counts them, see
+	// DefaultRxBuffer: a packet that comes while more are in use is dropped. 0 is no limit but RxRing.
+	RxBuffer int
+	// Stamps has the kernel note when packets come, for Endpoint.Waited.
+	Stamps bool
 	// TxRing limits the packets that wait in the node's output queue, those of
 	// its other endpoints included; beyond it TxBurst takes no more. 0 is no limit.
 	TxRing int
@@ -47,6 +52,8 @@ type Endpoint struct {
 	cfg    EndpointConfig
 	stats  transport.Stats
 	ring   ring
+	queued int      // bytes in the ring, as RxBuffer counts them
+	stamp  Time     // when the first packet of the last RxBurst came; 0 if there was none
 	held   []uint32 // packets handed out by the last RxBurst
 	closed atomic.Bool
 	gone   bool // nothing of it is left in the network
@@ -65,8 +72,6 @@ type Endpoint struct {
 	unsent int     // packets of the thread's burst that have not left yet
 }
 
-var _ transport.Transport = (*Endpoint)(nil)
-
 // NewEndpoint makes an endpoint. An address whose endpoint was closed or crashed
 // can be used again.
 func (n *Network) NewEndpoint(c EndpointConfig) (*Endpoint, error) {
@@ -74,8 +79,8 @@ func (n *Network) NewEndpoint(c EndpointConfig) (*Endpoint, error) {
 	if err != nil {
 		return nil, err
 	}
-	if c.Port < 0 || c.Port > 65535 || c.RxRing < 0 || c.TxRing < 0 || c.RunCost < 0 ||
-		c.PacketCost < 0 {
+	if c.Port < 0 || c.Port > 65535 || c.RxRing < 0 || c.RxBuffer < 0 || c.TxRing < 0 ||
+		c.RunCost < 0 || c.PacketCost < 0 {
 		return nil, fmt.Errorf("%w: %+v: Port must be 0 to 65535, nothing negative",
 			errConfig, c)
 	}
@@ -223,9 +228,12 @@ func (e *Endpoint) RxBurst(pkts []transport.RxPacket) (int, error) {
 	e.release()
 	e.stats.RxCalls++
 	n := min(len(pkts), e.ring.length)
+	e.stamp = 0
 	for k := range n {
-		i := e.ring.pop()
-		p := e.net.pool.all[i]
+		i, p := e.dequeue()
+		if k == 0 {
+			e.stamp = p.stamp
+		}
 		pkts[k] = transport.RxPacket{Data: p.buf[:len(p.buf):len(p.buf)], From: p.from, CE: p.ce}
 		e.stats.RxBytes += uint64(len(p.buf))
 		e.held = append(e.held, i)
@@ -280,7 +288,8 @@ func (e *Endpoint) vanish(kind traceKind) {
 	n := e.net
 	e.release()
 	for e.ring.length > 0 {
-		n.pool.put(e.ring.pop())
+		i, _ := e.dequeue()
+		n.pool.put(i)
 	}
 	n.runs.remove(e)
 	e.driver = nil

@@ -57,7 +57,7 @@ type Stats struct {
 	Marked     uint64 // marks put on packets by switches
 	Checksum   uint64 // damaged and for that reason dropped by the receiver
 	NoEndpoint uint64 // nobody was bound to the port, or it crashed meanwhile
-	Overflow   uint64 // dropped by a full receive ring
+	Overflow   uint64 // dropped by a full receive ring or buffer
 	Events     uint64 // events processed, runs of drivers included
 }
 
@@ -338,13 +338,13 @@ func (n *Network) deliver(i uint32, p *packet) {
 		n.drop(i, p, trGone, &n.stats.NoEndpoint)
 	case p.damaged && n.cfg.Checksum:
 		n.drop(i, p, trDamaged, &n.stats.Checksum)
-	case b.ep.ring.full():
+	case !b.ep.takes():
 		b.ep.stats.RxDropped++
 		n.drop(i, p, trOverflow, &n.stats.Overflow)
 	default:
 		n.stats.Delivered++
 		n.notePacket(trDeliver, p)
-		b.ep.ring.push(i)
+		b.ep.enqueue(i, p)
 		b.ep.wantRun(n.now)
 	}
 }

@@ -17,6 +17,7 @@ type packet struct {
 	src     *node
 	dst     *node
 	id      uint64 // unique, in order of sending
+	stamp   Time   // when it came into the receive ring
 	port    uint32 // of the destination
 	flow    uint32 // chooses among parallel links
 	wire    int32  // bytes on the wire
