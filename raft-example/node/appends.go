@@ -8,8 +8,9 @@ import (
 
 // appends are the MsgApps to a peer. Raft sends at once all that it may, and all again when one is
 // refused that came before those it follows, or when a request has failed. On a slow path the
-// copies would be more than it carries. So appends of loneAppends bytes or more travel alone: until
-// their request is answered no others leave, and then a piece of those that wait.
+// copies would be more than it carries. So appends of half a window of the session, or of a piece,
+// travel alone: until their request is answered no others leave, and then a piece of those that
+// wait.
 type appends struct {
 	alone bool     // such a request is under way
 	size  int      // of those in peer.buf, bytes
@@ -17,12 +18,8 @@ type appends struct {
 	end   uint64   // the index behind which later ends
 }
 
-const (
-	// loneAppends is what a path carries in a round trip though it loses packets.
-	loneAppends = 4 << 10
-	// loneTicks is the time of such a request, in ticks. While its session lives it comes forward.
-	loneTicks = 500
-)
+// loneTicks is the time of such a request, in ticks. While its session lives it comes forward.
+const loneTicks = 500
 
 // waits takes an append that raft sends, and reports whether it waits. One that begins before the
 // end of those that wait takes their place: raft knows by now that they are in vain.
@@ -46,8 +43,12 @@ func (a *appends) waits(m *pb.Message) bool {
 }
 
 // lone reports whether the appends in peer.buf travel alone: so do those before others that wait.
-func (a *appends) lone() bool {
-	return a.size >= loneAppends || a.size > 0 && len(a.later) > 0
+func (p *peer) lone() bool {
+	a, least := &p.appends, pieceSize
+	if p.sess != nil && p.sess.Connected() {
+		least = min(least, p.sess.Window()*p.sess.Params().PerPacket/2)
+	}
+	return a.size >= least || a.size > 0 && len(a.later) > 0
 }
 
 // onAlone takes the answer to appends that travelled alone, and goes on with those that wait.

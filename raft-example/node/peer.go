@@ -243,7 +243,7 @@ func (n *Node) flush() {
 	for _, p := range n.touched {
 		if len(p.buf) > 0 {
 			n.moved = true
-			if len(p.open) > 0 && !p.appends.lone() {
+			if len(p.open) > 0 && !p.lone() {
 				p.respond()
 			} else {
 				p.request()
@@ -344,7 +344,7 @@ func (p *peer) send(s *erpc.Session) bool {
 	n.appendHeader(req.Data()[:0], n.announce(), p.id)
 	copy(req.Data()[headerSize:], p.buf)
 	r := erpc.Request{Type: TypeRaft, Req: req, Done: p.done, Timeout: 2 * n.rep.ElectionTimeout()}
-	lone := p.appends.lone()
+	lone := p.lone()
 	if lone {
 		r.Done, r.Timeout = p.alone, loneTicks*n.rep.TickTime()
 	}
