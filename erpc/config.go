@@ -53,6 +53,11 @@ type Config struct {
 	// up to 128; then as many as the path fills, and never more than a quarter of what either
 	// side can hold, or an equal share where it has more than four sessions. See Session.Window.
 	Credits int
+	// LeastWindow is the number of packets in flight to which losses and long queues may take a
+	// session of this side's, unless Credits is set. Default 1: then many sessions share the slowest
+	// link. But a path that loses many packets for no queue, and makes round trips long, lets through
+	// next to nothing one by one, since each loss is a timeout. A few sessions may keep 8 there.
+	LeastWindow int
 	// Waiting is the number of requests of one session that may wait at the server without a
 	// credit, because their handlers take long; see ReqHandle.Wait. Their answers can come at any
 	// time, beyond what credits allow. Default: all of them; -1 means none.
@@ -280,6 +285,7 @@ func (c Config) fill() (Config, error) {
 	}{
 		{&c.Slots, session.DefaultSlots, 1, MaxSlots, "Slots"},
 		{&c.Credits, 0, 0, MaxCredits, "Credits"},
+		{&c.LeastWindow, 1, 1, 32, "LeastWindow"},
 		{&c.Waiting, MaxSlots, -1, MaxSlots, "Waiting"},
 		{&c.MaxMessage, msgbuf.DefaultMaxMessage, 1, MaxMessage, "MaxMessage"},
 		{&c.MaxSessions, 32768, 1, wire.NoSession, "MaxSessions"},

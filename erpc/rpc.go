@@ -193,7 +193,7 @@ func (n *Nexus) newRpc(c *claim) (*Rpc, error) {
 func (n *Nexus) engineConfig(r *Rpc, mtu int, caps *transport.Caps) engine.Config {
 	c, link := &r.cfg, r.cfg.Congestion.linkRate(caps)
 	return engine.Config{
-		Slots: c.Slots, Credits: c.Credits, Waiting: c.Waiting,
+		Slots: c.Slots, Credits: c.Credits, LeastWindow: c.LeastWindow, Waiting: c.Waiting,
 		MaxMessage: c.MaxMessage, MaxSessions: c.MaxSessions, MaxQueue: c.MaxQueue,
 		MTU: mtu, RxRing: caps.RxRing, Burst: c.Burst, TxCopies: caps.TxCopies,
 		Checksum: c.Checksum, NoBundles: c.NoBundles,

@@ -116,8 +116,9 @@
 // Then the window holds one packet more than the path carries in its time and those 2 ms. Each
 // session keeps the same in the queue, so shares are equal (Brakmo, "TCP Vegas", SIGCOMM 1994). It
 // grows by a quarter per round while there is no queue; a loss takes three tenths, and is followed
-// by single steps; a timeout in which nothing came back leaves one packet, and repeats go out ever
-// more seldom from there. Each packet asks for an answer of its own then.
+// by single steps; a timeout in which nothing came back leaves one packet, or as many as the owner
+// keeps at least ([Client.SetLeastWindow]), and repeats go out ever more seldom from there. Each
+// packet asks for an answer of its own then.
 // A message begins with 8 packets on a path that has answered no part of a message yet. Timeouts
 // follow round trips up to 4 times RTOMax, and answers to copies that were sent before a timeout
 // count as round trips where it is known which copy they answer: a queue may be longer than the

@@ -89,6 +89,12 @@ func (c *Client) SetWindow(first int, hosts time.Duration) {
 	c.first, c.hosts = uint16(first), uint32(min(hosts, math.MaxUint32))
 }
 
+// SetLeastWindow says, before Open, how many packets the window holds at least, be the path as slow
+// and as lossy as it may. Default 1.
+func (c *Client) SetLeastWindow(least int) {
+	c.least = uint8(min(max(least, 1), math.MaxUint8) - 1)
+}
+
 // openWindow begins with the credits that were agreed on.
 func (c *Client) openWindow() {
 	c.opening, c.window = math.MaxUint16, uint16(c.Params.Credits)
@@ -132,7 +138,7 @@ func (c *Client) lack() {
 func (c *Client) resize(size int) {
 	least := int(c.first)
 	if c.path.low {
-		least = int(c.quiet) + 1
+		least = max(int(c.quiet), int(c.least)) + 1
 	}
 	size = max(least, min(size, c.Params.Credits))
 	c.credits += int32(size) - int32(c.window)

@@ -1,6 +1,7 @@
 package session
 
 import (
+	"math/rand/v2"
 	"testing"
 	"time"
 
@@ -245,6 +246,28 @@ func TestWindowAfterLoss(t *testing.T) {
 	l.within("with one flight in some that loses", pathFirst, 200)
 	l.drops = nil
 	l.end()
+}
+
+// TestLeastWindow: two of five packets are lost at random. The window falls to one packet, or to as
+// many as the owner says.
+func TestLeastWindow(t *testing.T) {
+	for _, least := range []int{0, 8} {
+		l := newLongPath(t, 10, 400, 0, false)
+		l.r.cl.SetLeastWindow(least)
+		r := rand.New(rand.NewPCG(1, 1))
+		l.drops = func(*wire.Header) bool { return r.IntN(5) < 2 }
+		fewest := pathFirst
+		for range 2000 {
+			l.step()
+			fewest = min(fewest, l.r.cl.Window())
+		}
+		if fewest != max(least, 1) {
+			t.Errorf("at least %d: a window of %d", least, fewest)
+		}
+		l.drops = nil
+		l.finish()
+		l.end()
+	}
 }
 
 // TestWindowRests: a session that has asked nothing of its path for a while begins anew.

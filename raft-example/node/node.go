@@ -197,6 +197,9 @@ func ErpcConfig(c erpc.Config, election time.Duration) erpc.Config {
 	if c.Slots == 0 {
 		c.Slots = 32
 	}
+	if c.LeastWindow == 0 {
+		c.LeastWindow = 8
+	}
 	return c
 }
 

@@ -36,9 +36,11 @@ type peer struct {
 	open    []erpc.ReqHandle // its requests that are not answered yet
 	old     int              // of them, how many were open at the last tick
 	buf     []byte           // messages to it
+	appends appends          // of them, and behind them
 	isOut   bool             // it is in Node.touched
 	snap    *transfer        // to it
 	done    erpc.Continuation
+	alone   erpc.Continuation // of appends that travel alone
 }
 
 const headerSize = 40
@@ -135,7 +137,7 @@ func (n *Node) peer(id uint64) *peer {
 			return nil
 		}
 		p = &peer{n: n, id: id}
-		p.done = p.onDone
+		p.done, p.alone = p.onDone, p.onAlone
 		n.peers[id] = p
 	}
 	return p
@@ -224,6 +226,9 @@ func (n *Node) Send(m *pb.Message) {
 	if p == nil {
 		return
 	}
+	if m.GetType() == pb.MsgApp && p.appends.waits(m) {
+		return
+	}
 	p.buf = replica.AppendMessage(p.buf, m)
 	p.touch()
 }
@@ -241,12 +246,12 @@ func (n *Node) flush() {
 	for _, p := range n.touched {
 		if len(p.buf) > 0 {
 			n.moved = true
-			if len(p.open) > 0 {
+			if len(p.open) > 0 && !p.lone() {
 				p.respond()
 			} else {
 				p.request()
 			}
-			p.buf = p.buf[:0]
+			p.buf, p.appends.size = p.buf[:0], 0
 		}
 		for n.rep.Saving() && len(p.open) > maxOpen {
 			n.moved = true
@@ -295,7 +300,7 @@ func (p *peer) respond() {
 	}
 	p.n.appendHeader(buf.Data()[:0], taken, p.id)
 	copy(buf.Data()[headerSize:], p.buf)
-	p.buf = p.buf[:0]
+	p.buf, p.appends.size = p.buf[:0], 0
 	if req.Respond(buf) != nil {
 		buf.Free()
 	}
@@ -326,29 +331,40 @@ func (p *peer) session() *erpc.Session {
 
 // request sends what is in buf.
 func (p *peer) request() {
-	n := p.n
-	s := p.session()
-	if s == nil {
-		n.rep.Unreachable(p.id)
-		return
+	if s := p.session(); s == nil || !p.send(s) {
+		p.lost()
 	}
+}
+
+// send sends what is in buf in a session, or reports false.
+func (p *peer) send(s *erpc.Session) bool {
+	n := p.n
 	if _, queued := s.Pending(); queued >= maxQueued || p.mute(s) {
-		n.rep.Unreachable(p.id)
-		return
+		return false
 	}
 	req, err := n.rpc.Alloc(headerSize + len(p.buf))
 	if err != nil {
-		n.rep.Unreachable(p.id)
-		return
+		return false
 	}
 	n.appendHeader(req.Data()[:0], n.announce(), p.id)
 	copy(req.Data()[headerSize:], p.buf)
-	_, err = n.rpc.EnqueueRequest(s, erpc.Request{Type: TypeRaft, Req: req, Done: p.done,
-		Timeout: 2 * n.rep.ElectionTimeout()})
-	if err != nil {
-		req.Free()
-		n.rep.Unreachable(p.id)
+	r := erpc.Request{Type: TypeRaft, Req: req, Done: p.done, Timeout: 2 * n.rep.ElectionTimeout()}
+	lone := p.lone()
+	if lone {
+		r.Done, r.Timeout = p.alone, loneTicks*n.rep.TickTime()
 	}
+	if _, err = n.rpc.EnqueueRequest(s, r); err != nil {
+		req.Free()
+		return false
+	}
+	p.appends.alone = p.appends.alone || lone
+	return true
+}
+
+// lost tells the replica that messages to the peer are lost. It sends appends again.
+func (p *peer) lost() {
+	p.appends.later = nil
+	p.n.rep.Unreachable(p.id)
 }
 
 // onDone takes the answer to a request.
@@ -356,7 +372,7 @@ func (p *peer) onDone(c erpc.Completion) {
 	n := p.n
 	c.Req.Free()
 	if c.Err != nil {
-		n.rep.Unreachable(p.id)
+		p.lost()
 		n.work()
 		return
 	}

@@ -45,8 +45,8 @@ func TestBehind(t *testing.T) {
 	}
 }
 
-// TestFarBehind: a follower that lacks much gets it in steps of about a MiB, each of which is one
-// request, and not all that there is at once.
+// TestFarBehind: a follower that lacks much gets it in steps of about a MiB, and not all that there
+// is at once.
 func TestFarBehind(t *testing.T) {
 	m := newMesh(t, Config{KeepEntries: 1 << 20}, 1, 2, 3)
 	l, f := m.posts[1], m.posts[3]

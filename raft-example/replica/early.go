@@ -42,11 +42,10 @@ const (
 
 // Raft takes proposals up to maxUncommitted bytes that are not applied, and sends up to maxMessage
 // bytes in a message, and maxInflight messages of about maxInflightBytes without answers. Early
-// messages stay far below: where these are under way, too, raft says so at rest. A follower that
-// lacks much gets as much at a time: all that raft sends in one step is one request.
+// messages stay far below: where these are under way, too, raft says so at rest.
 const (
 	maxUncommitted   = 64 << 20
-	maxMessage       = 256 << 10
+	maxMessage       = 128 << 10
 	maxInflight      = 256
 	maxInflightBytes = 1 << 20
 	maxEarly         = 64 << 10 // bytes of all entries of a message

@@ -8,6 +8,7 @@ import (
 	"github.com/userspace-rpc/erpc/raft-example/kv"
 	"go.etcd.io/raft/v3"
 	pb "go.etcd.io/raft/v3/raftpb"
+	"go.etcd.io/raft/v3/tracker"
 	"google.golang.org/protobuf/proto"
 )
 
@@ -214,6 +215,9 @@ func (r *Replica) send(m *pb.Message) {
 			return
 		}
 	}
+	if m.GetType() == pb.MsgApp {
+		r.thin(m)
+	}
 	if m.GetType() == pb.MsgApp && r.cfg.CommitDelay > 0 {
 		if i := m.GetIndex(); len(m.Entries) == 0 && (i == r.tail() || i == r.end) {
 			if len(r.held) == 0 {
@@ -229,6 +233,27 @@ func (r *Replica) send(m *pb.Message) {
 		return
 	}
 	r.host.Send(m)
+}
+
+// maxProbe bounds the bytes of a probe's entries.
+const maxProbe = 1 << 10
+
+// thin takes the entries out of an append that only asks how far its receiver's log goes, if they
+// are many bytes. Raft repeats that with each answer to a heartbeat, and sends the entries when it
+// knows: a slow path would be full of copies.
+func (r *Replica) thin(m *pb.Message) {
+	size := 0
+	for _, e := range m.Entries {
+		size += len(e.Data)
+	}
+	if size <= maxProbe {
+		return
+	}
+	r.rn.WithProgress(func(id uint64, _ raft.ProgressType, pr tracker.Progress) {
+		if id == m.GetTo() && pr.State == tracker.StateProbe {
+			m.Entries = nil
+		}
+	})
 }
 
 // release sends what was held back, in the order of ids.

@@ -152,14 +152,23 @@ func shapeOf(r *rand.Rand, long bool) (s shape, chaos time.Duration) {
 	return s, time.Duration(4000+r.IntN(4000)) * time.Millisecond
 }
 
+func seedKey(seed uint64) (key [32]byte) {
+	binary.LittleEndian.PutUint64(key[:], seed)
+	return key
+}
+
+// seedRaft has raft draw its election timeouts from a seed, until undo.
+func seedRaft(seed uint64) (undo func()) {
+	was := crand.Reader
+	crand.Reader = rand.NewChaCha8(seedKey(seed))
+	return func() { crand.Reader = was }
+}
+
 // runSeed runs one cluster and returns a hash of the history's times.
 func runSeed(t *testing.T, seed uint64, long bool, sum *totals) (hash uint64) {
 	r := rand.New(rand.NewPCG(seed, 4711))
-	was := crand.Reader // raft draws its election timeouts from it
-	var key [32]byte
-	binary.LittleEndian.PutUint64(key[:], seed)
-	crand.Reader = rand.NewChaCha8(key)
-	defer func() { crand.Reader = was }()
+	key := seedKey(seed)
+	defer seedRaft(seed)()
 	cfg := sim.Config{Seed: seed, Checksum: true}
 	cfg.PropDelay = time.Duration(1000 + r.Int64N(100_000))
 	shape, chaos := shapeOf(r, long)

@@ -16,6 +16,7 @@ import (
 // Config configures an Engine. The caller has checked it and filled in the defaults.
 type Config struct {
 	Slots, Credits, Waiting           int // offered for each session; see wire.Offer
+	LeastWindow                       int // packets
 	MaxMessage, MaxSessions, MaxQueue int
 	MTU                               int // the largest packet on any path, bytes
 	RxRing                            int // packets that can wait at the transport

@@ -103,6 +103,7 @@ func (p *paths) credits(mtu, others int) int {
 func (p *paths) window(c *session.Client, params *session.Params, hosts time.Duration) {
 	if first := p.firstCredits(params.PerPacket + wire.HeaderSize); p.cfg.Credits == 0 {
 		c.SetWindow(first, hosts)
+		c.SetLeastWindow(p.cfg.LeastWindow)
 	}
 }
 
