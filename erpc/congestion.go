@@ -46,7 +46,8 @@ func (a CCAlgorithm) String() string {
 }
 
 // Congestion configures the congestion control of client sessions. The zero value is
-// Timely with its defaults. Server sessions need none: they only answer (eRPC,
+// Timely with its defaults. Between processes of one machine (transport.Path.Local) CCTimely and
+// CCSwift do nothing: a long round trip there is time without a processor. Server sessions need none: they only answer (eRPC,
 // section 5.2.1).
 type Congestion struct {
 	Algorithm CCAlgorithm
