@@ -47,8 +47,8 @@ func (a CCAlgorithm) String() string {
 
 // Congestion configures the congestion control of client sessions. The zero value is
 // Timely with its defaults. Between processes of one machine (transport.Path.Local) CCTimely and
-// CCSwift do nothing: a long round trip there is time without a processor. Server sessions need none: they only answer (eRPC,
-// section 5.2.1).
+// CCSwift do nothing: a long round trip there is time without a processor. Server sessions need
+// none: they only answer (eRPC, section 5.2.1).
 type Congestion struct {
 	Algorithm CCAlgorithm
 	// Timely holds the parameters of CCTimely; zero fields mean their defaults.
@@ -153,9 +153,9 @@ func (cfg *Config) pacing(link int64, mtu int, path *transport.Path) *session.Pa
 	return p
 }
 
-// pacesLocal reports whether sessions between processes of this machine are paced too. Controls that
-// follow round trips would take the time in which the other process waits for a processor for a
-// queue, and there is no network that could have one.
+// pacesLocal reports whether sessions between processes of this machine are paced too. Controls
+// that follow round trips would take the time in which the other process waits for a processor for
+// a queue, and there is no network that could have one.
 func (cfg *Config) pacesLocal() bool {
 	if cfg.Experiment.NoRateBypass || cfg.Experiment.NoPacingBypass {
 		return true

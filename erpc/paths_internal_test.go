@@ -9,8 +9,8 @@ import (
 	"github.com/userspace-rpc/erpc/transport"
 )
 
-// TestPacingOfLocal: between processes of one machine nothing paces that follows round trips, but to
-// measure what it costs. What follows marks or losses, and an algorithm of the program's own, stays.
+// TestPacingOfLocal: between processes of one machine nothing paces that follows round trips, but
+// to measure what it costs. What follows marks or losses, and a program's own algorithm, stays.
 func TestPacingOfLocal(t *testing.T) {
 	custom := cc.Algorithm{Name: "own", New: func(float64) cc.Controller { return nil }}
 	for algorithm, paced := range map[CCAlgorithm]bool{CCTimely: false, CCSwift: false, CCNone: false,

@@ -51,8 +51,8 @@ func (p *paths) plan(path *transport.Path) *pathPlan {
 // a loop that shares its core waits several times as long now and then.
 const rtoHosts = 20
 
-// localDelay is what a host may add to a round trip between two of its own processes at least, where
-// timeouts and windows ask: both wait for the same processors, which run other threads for ms first.
+// localDelay is what a host may add to a round trip between two of its own processes at least,
+// where timeouts and windows ask: both wait for the same processors, which run others for ms first.
 const localDelay = time.Millisecond
 
 // minRTO returns the least retransmission timeout where the hosts add delay to a round trip.

@@ -123,7 +123,8 @@ type counted struct {
 	transports []transport.Transport
 }
 
-// Packets returns how many packets a connection has sent that was closed, 0 if they are not counted.
+// Packets returns how many packets a connection has sent that was closed, 0 if they are not
+// counted.
 func Packets(c Conn) (n uint64) {
 	if c, ok := c.(*counted); ok {
 		for _, tr := range c.transports {
