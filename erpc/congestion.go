@@ -46,8 +46,9 @@ func (a CCAlgorithm) String() string {
 }
 
 // Congestion configures the congestion control of client sessions. The zero value is
-// Timely with its defaults. Server sessions need none: they only answer (eRPC,
-// section 5.2.1).
+// Timely with its defaults. Between processes of one machine (transport.Path.Local) CCTimely and
+// CCSwift do nothing: a long round trip there is time without a processor. Server sessions need
+// none: they only answer (eRPC, section 5.2.1).
 type Congestion struct {
 	Algorithm CCAlgorithm
 	// Timely holds the parameters of CCTimely; zero fields mean their defaults.
@@ -118,10 +119,13 @@ func (c *Congestion) linkRate(caps *transport.Caps) int64 {
 	return defaultLinkRate
 }
 
-// pacing makes what client sessions share whose hosts add the same delay to round trips; nil for
-// CCNone. Link is the link's rate in bits per second, mtu the size of the largest packets in bytes.
-func (cfg *Config) pacing(link int64, mtu int, hosts time.Duration) *session.Pacing {
-	c := &cfg.Congestion
+// pacing makes what client sessions share on paths of one kind; nil for none. Link is the link's
+// rate in bits per second, mtu the size of the largest packets in bytes.
+func (cfg *Config) pacing(link int64, mtu int, path *transport.Path) *session.Pacing {
+	c, hosts := &cfg.Congestion, path.HostDelay
+	if path.Local && !cfg.pacesLocal() {
+		return nil
+	}
 	p := &session.Pacing{
 		LinkRate: float64(link) / 8, Slack: engine.WheelConfig.Granularity + hosts/4,
 		NoRateBypass: cfg.Experiment.NoRateBypass, NoPacingBypass: cfg.Experiment.NoPacingBypass,
@@ -147,6 +151,16 @@ func (cfg *Config) pacing(link int64, mtu int, hosts time.Duration) *session.Pac
 		p.Algorithm = c.Custom
 	}
 	return p
+}
+
+// pacesLocal reports whether sessions between processes of this machine are paced too. Controls
+// that follow round trips would take the time in which the other process waits for a processor for
+// a queue, and there is no network that could have one.
+func (cfg *Config) pacesLocal() bool {
+	if cfg.Experiment.NoRateBypass || cfg.Experiment.NoPacingBypass {
+		return true
+	}
+	return cfg.Congestion.Algorithm != CCTimely && cfg.Congestion.Algorithm != CCSwift
 }
 
 // timely returns the parameters for a path. Thresholds that the application did

@@ -204,7 +204,7 @@ func (n *Nexus) engineConfig(r *Rpc, mtu int, caps *transport.Caps) engine.Confi
 		Inline:        c.Simulation.Clock != nil, Seeded: c.Simulation.Seed != 0,
 		Pool: r.pool, Rand: n.random(), Book: n.memory, Keys: n.keys, Now: r.clock(),
 		Refusals: &r.refusals,
-		Pacing:   func(hostDelay time.Duration) *session.Pacing { return c.pacing(link, mtu, hostDelay) },
+		Pacing:   func(path *transport.Path) *session.Pacing { return c.pacing(link, mtu, path) },
 		NewConn:  r.newConn,
 	}
 }

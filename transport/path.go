@@ -26,4 +26,7 @@ type Path struct {
 	// Alone says that small packets do best alone: one costs no more than copying it to others in
 	// a larger one. So it is in shared memory.
 	Alone bool
+	// Local says that both ends are on this machine, and that packets between them meet no network:
+	// they wait for processors alone. What a transport does not know for sure is false.
+	Local bool
 }

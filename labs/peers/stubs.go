@@ -11,6 +11,7 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/userspace-rpc/erpc/labs/peers/report"
@@ -205,12 +206,25 @@ func (r *stubsRun) one(ctx context.Context, c *stubsCase, peer string, l stubs.L
 	if err != nil {
 		return t, err
 	}
-	err = runChild(ctx, at.client, &t, "stubs-client", "--peer="+peer, "--addr="+srv.line,
-		"--at="+net.JoinHostPort(own, "0"), "--load="+string(text), srv.pidFlag())
-	if err != nil {
-		err = fmt.Errorf("the client: %w", err)
+	args := []string{"stubs-client", "--peer=" + peer, "--addr=" + srv.line,
+		"--at=" + net.JoinHostPort(own, "0"), "--load=" + string(text)}
+	list, errs := make([]report.Turn, max(1, c.clients)), make([]error, max(1, c.clients))
+	var all sync.WaitGroup
+	for i := range list {
+		a := args
+		if i == 0 { // the server's CPU time counts once
+			a = append(slices.Clone(args), srv.pidFlag())
+		}
+		all.Go(func() { errs[i] = runChild(ctx, at.client, &list[i], a...) })
 	}
-	return t, err
+	all.Wait()
+	if err = errors.Join(errs...); err != nil {
+		return t, fmt.Errorf("a client: %w", err)
+	}
+	if len(list) == 1 {
+		return list[0], nil
+	}
+	return together(list), nil
 }
 
 // setupStubsServe is the server process: it prints its address and serves until its standard input
@@ -271,7 +285,10 @@ func setupStubsClient(set *flag.FlagSet) func(env) error {
 		t.CPU = float64(own+theirs) / float64(max(res.Ops, 1))
 		t.Share = own.Seconds() / res.Elapsed.Seconds()
 		t.ServerShare = theirs.Seconds() / res.Elapsed.Seconds()
-		return errors.Join(json.NewEncoder(e.out).Encode(t), conn.Close())
+		if err = conn.Close(); err == nil {
+			t.Packets = each(stubs.Packets(conn), t.All)
+		}
+		return errors.Join(json.NewEncoder(e.out).Encode(t), err)
 	}
 }
 

@@ -22,6 +22,8 @@ type stubsCase struct {
 	link  linkMode
 	alone bool // the load without the others is measured before it
 	peers []string
+
+	clients int // processes that make the load at the same time; 0: one
 }
 
 // Peers of the cases; the first of each is the base.
@@ -29,6 +31,7 @@ var (
 	inClear  = []string{"grpc-go", "grpcerpc-udp", "grpcerpc-shm"}
 	overTLS  = []string{"grpc-go-tls", "grpcerpc-udp-tls", "grpcerpc-shm-tls"}
 	overLink = []string{"grpc-go", "grpcerpc-udp"}
+	incasts  = []string{"grpc-go", "grpcerpc-udp", "grpcerpc-udp-small", "grpcerpc-shm"}
 )
 
 // stubsRows are all rows, in their order.
@@ -40,6 +43,7 @@ func stubsRows() []stubsRow {
 			unaryStubs(overTLS, [3]float64{1.1, 1.1, 1.1}), streamStubs(overTLS, 1.1))},
 		{"beside", "echoes of 1 MiB in streams beside small calls", besideStubs()},
 		{"mixed", "calls of which few are large", mixedStubs()},
+		{"incast", "many processes with large messages for one server", incastStubs()},
 		{"blocked", "small messages beside calls that block", blockedStubs()},
 		{"idle", "streams that do nothing", idleStubs()},
 		{"loss", "links that lose packets (as root)", lossStubs()},
@@ -122,6 +126,19 @@ func mixedStubs() []stubsCase {
 			Bound: 250_000}) // us
 	}
 	return []stubsCase{c}
+}
+
+// incastStubs are loads that meet at the server's socket. Packets that are sent again show in the
+// client's packets: an echo of 1 MiB has some 140 without, one of 64 KiB ten.
+func incastStubs() (list []stubsCase) {
+	for _, n := range []int{1, 8, 40} {
+		for _, tt := range []struct{ size, callers int }{{64 << 10, 8}, {1 << 20, 4}} {
+			c := faster(stubs.EchoLoad, tt.size, tt.callers, fmt.Sprintf("%d clients", n), incasts, 1)
+			c.clients, c.Columns = n, []string{"rate", "least", "cpu", "packets", "p50", "p99"}
+			list = append(list, c)
+		}
+	}
+	return list
 }
 
 func blockedStubs() (list []stubsCase) {

@@ -155,9 +155,11 @@ func (t *Transport) Close() error {
 	return t.inner.Close()
 }
 
-// Path returns that of the inner transport, not Checksummed if there is Corrupt.
+// Path returns that of the inner transport, not Checksummed if there is Corrupt. It is never Local:
+// there is a network now.
 func (t *Transport) Path(dst transport.Addr) transport.Path {
 	p := t.inner.Path(dst)
+	p.Local = false
 	p.Checksummed = p.Checksummed && !t.spoils
 	return p
 }

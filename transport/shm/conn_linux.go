@@ -87,6 +87,7 @@ func Listen(name string, cfg Config) (*Conn, error) {
 	c.path = transport.Path{
 		MTU: cfg.MTU, HostDelay: hostDelay,
 		Shared: true, Alone: true, Checksummed: true, Private: !cfg.AllowOtherUsers,
+		Local: true,
 	}
 	c.rx.init()
 	c.tx.patience = stuckAfter

@@ -65,9 +65,10 @@ type kind struct {
 // pathMTU is the last answer of PathMTU, cached because sessions with the processes of one host
 // repeat the query. Routes do not depend on ports.
 type pathMTU struct {
-	dst transport.Addr
-	mtu int
-	at  monotime.Time
+	dst   transport.Addr
+	mtu   int
+	local bool // this machine has that address
+	at    monotime.Time
 }
 
 // of reports whether the answer is that for the host of dst too.
@@ -254,14 +255,14 @@ func (c *Conn) Path(dst transport.Addr) transport.Path {
 	now := monotime.Now()
 	c.impl.opening(&dst, now)
 	if c.path.at == 0 || !c.path.of(&dst) || now.Sub(c.path.at) > pathFor {
-		mtu, err := PathMTU(dst)
+		mtu, local, err := route(dst)
 		if err != nil {
 			return p
 		}
-		c.path = pathMTU{dst, mtu, now}
+		c.path = pathMTU{dst, mtu, local, now}
 	}
 	// A route may have an MTU that is less than the headers.
-	p.MTU = max(1, min(c.path.mtu, p.MTU))
+	p.MTU, p.Local = max(1, min(c.path.mtu, p.MTU)), c.path.local
 	return p
 }
 

@@ -20,3 +20,9 @@ func Probe() Features { return Features{} }
 // PathMTU returns the largest packet, in bytes of UDP payload, that fits the
 // interface towards dst.
 func PathMTU(dst transport.Addr) (int, error) { return InterfaceMTU(dst) }
+
+// route returns what PathMTU does, and whether dst is a loopback address.
+func route(dst transport.Addr) (mtu int, local bool, err error) {
+	mtu, err = PathMTU(dst)
+	return mtu, dst.AddrPort().Addr().Unmap().IsLoopback(), err
+}

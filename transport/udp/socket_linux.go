@@ -463,10 +463,17 @@ func Probe() Features {
 // believes fits the path to dst: the interface's limit, or less if routers said
 // so. Nothing is sent.
 func PathMTU(dst transport.Addr) (int, error) {
+	mtu, _, err := route(dst)
+	return mtu, err
+}
+
+// route returns what PathMTU does, and whether this machine has the address dst: packets to it
+// leave from the same address, but for loopback addresses.
+func route(dst transport.Addr) (mtu int, local bool, err error) {
 	ip := dst.AddrPort().Addr()
 	var sa sockaddr
 	if !dst.IsValid() || !sa.put(&dst, ip.Is4()) {
-		return 0, badAddress(dst.String(), "not an address to send to")
+		return 0, false, badAddress(dst.String(), "not an address to send to")
 	}
 	family, level, opt := unix.AF_INET6, unix.SOL_IPV6, unix.IPV6_MTU
 	if ip.Is4() {
@@ -474,16 +481,20 @@ func PathMTU(dst transport.Addr) (int, error) {
 	}
 	fd, err := unix.Socket(family, unix.SOCK_DGRAM|unix.SOCK_CLOEXEC, 0)
 	if err != nil {
-		return 0, fmt.Errorf("udp: %w", os.NewSyscallError("socket", err))
+		return 0, false, fmt.Errorf("udp: %w", os.NewSyscallError("socket", err))
 	}
 	defer unix.Close(fd)
 	l := listenAddr{ap: dst.AddrPort(), scope: dst.Scope}
 	if err := unix.Connect(fd, l.sockaddr()); err != nil {
-		return 0, fmt.Errorf("udp: %w", os.NewSyscallError("connect", err))
+		return 0, false, fmt.Errorf("udp: %w", os.NewSyscallError("connect", err))
 	}
-	mtu, err := unix.GetsockoptInt(fd, level, opt)
+	limit, err := unix.GetsockoptInt(fd, level, opt)
 	if err != nil {
-		return 0, fmt.Errorf("udp: %w", os.NewSyscallError("getsockopt", err))
+		return 0, false, fmt.Errorf("udp: %w", os.NewSyscallError("getsockopt", err))
 	}
-	return payload(mtu, ip), nil
+	local = ip.Unmap().IsLoopback()
+	if own, err := unix.Getsockname(fd); err == nil && !local {
+		local = addrOf(own).IP == dst.IP
+	}
+	return payload(limit, ip), local, nil
 }

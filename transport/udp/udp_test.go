@@ -2,6 +2,8 @@ package udp
 
 import (
 	"errors"
+	"net"
+	"net/netip"
 	"strconv"
 	"testing"
 	"time"
@@ -273,14 +275,44 @@ func TestPathCache(t *testing.T) {
 		{other, 777, DefaultMTU},
 		{scoped, 777, DefaultMTU},
 	} {
-		a.path = pathMTU{v.dst, v.mtu, monotime.Now()}
+		a.path = pathMTU{v.dst, v.mtu, true, monotime.Now()}
 		if p := a.Path(b.LocalAddr()); p.MTU != v.want {
 			t.Errorf("Path.MTU = %d with %d for %v cached, want %d", p.MTU, v.mtu, v.dst, v.want)
 		}
 	}
-	a.path = pathMTU{b.LocalAddr(), 777, monotime.Now().Add(-2 * pathFor)}
+	a.path = pathMTU{b.LocalAddr(), 777, false, monotime.Now().Add(-2 * pathFor)}
 	if p := a.Path(b.LocalAddr()); p.MTU != DefaultMTU || a.path.mtu == 777 {
 		t.Errorf("Path.MTU = %d of an old answer, cached %+v", p.MTU, a.path)
+	}
+}
+
+// TestLocalPaths: paths to all addresses of this machine are local, and others are not.
+func TestLocalPaths(t *testing.T) {
+	own := []netip.Addr{netip.MustParseAddr("127.0.0.1"), netip.MustParseAddr("127.8.9.10")}
+	addrs, err := net.InterfaceAddrs()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, a := range addrs {
+		if p, err := netip.ParsePrefix(a.String()); err == nil && !p.Addr().IsLinkLocalUnicast() {
+			own = append(own, p.Addr())
+		}
+	}
+	for _, ip := range own {
+		at := "0.0.0.0:0"
+		if ip.Is6() {
+			at = "[::]:0"
+		}
+		dst := transport.AddrFrom(netip.AddrPortFrom(ip, 9), 0)
+		if p := listen(t, at, Config{}).Path(dst); !p.Local {
+			t.Errorf("%v: path %+v is not local", ip, p)
+		}
+	}
+	for _, ip := range []string{"192.0.2.1", "2001:db8::1"} { // documentation's, RFC 5737 and 3849
+		dst := transport.AddrFrom(netip.AddrPortFrom(netip.MustParseAddr(ip), 9), 0)
+		if p := listen(t, "[::]:0", Config{}).Path(dst); p.Local {
+			t.Errorf("%v: path %+v is local", ip, p)
+		}
 	}
 }
 

@@ -44,9 +44,9 @@ type Config struct {
 	// Refusals says per request type why requests of it are refused, wire.CodeOK if they are not. The
 	// owner may change it at any time.
 	Refusals *[256]wire.Code
-	// Pacing returns the congestion control of client sessions whose hosts add a delay to round
-	// trips, nil for none.
-	Pacing func(hostDelay time.Duration) *session.Pacing
+	// Pacing returns the congestion control of client sessions on a path, nil for none. Paths of the
+	// same HostDelay and Local share it.
+	Pacing func(path *transport.Path) *session.Pacing
 	// NewConn makes an end of a session, of a client or of a server, with its half: see InitClient
 	// and InitServer.
 	NewConn func(client bool) *Conn

@@ -196,7 +196,7 @@ func (e *Engine) onAccept(s *Conn, a *wire.Accept) {
 		}
 		e.assocs.join(s, with, &params, e.in.Now)
 		e.stats.SessionsOpened++
-		e.paths.window(s.Client, &params, s.plan.hostDelay)
+		e.paths.window(s.Client, &params, s.plan.hosts)
 		s.Client.Open(params, a.Session, a.Token, rtt, e.in.Now, e.Out)
 	}
 }

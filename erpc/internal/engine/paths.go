@@ -18,6 +18,8 @@ type paths struct {
 // pathPlan holds the pacing of client sessions whose hosts add the same delay to round trips.
 type pathPlan struct {
 	hostDelay time.Duration
+	local     bool
+	hosts     time.Duration // that may be added to round trips by hosts in no hurry
 	timing    session.Timing
 	pacing    *session.Pacing // nil for no congestion control
 }
@@ -25,17 +27,22 @@ type pathPlan struct {
 // plan returns the plan for sessions on a path. A transport has few kinds of them.
 func (p *paths) plan(path *transport.Path) *pathPlan {
 	for _, plan := range p.plans {
-		if plan.hostDelay == path.HostDelay {
+		if plan.hostDelay == path.HostDelay && plan.local == path.Local {
 			return plan
 		}
 	}
 	plan := &pathPlan{
 		hostDelay: path.HostDelay,
+		local:     path.Local,
+		hosts:     path.HostDelay,
 		timing:    p.cfg.Timing,
-		pacing:    p.cfg.Pacing(path.HostDelay),
+		pacing:    p.cfg.Pacing(path),
+	}
+	if path.Local {
+		plan.hosts = max(plan.hosts, localDelay)
 	}
 	// A host that holds packets up by itself is no sign of loss.
-	plan.timing.RTOMin = minRTO(&p.cfg.Timing, path.HostDelay)
+	plan.timing.RTOMin = minRTO(&p.cfg.Timing, plan.hosts)
 	p.plans = append(p.plans, plan)
 	return plan
 }
@@ -43,6 +50,10 @@ func (p *paths) plan(path *transport.Path) *pathPlan {
 // rtoHosts is the least retransmission timeout in units of what the hosts add to a round trip:
 // a loop that shares its core waits several times as long now and then.
 const rtoHosts = 20
+
+// localDelay is what a host may add to a round trip between two of its own processes at least,
+// where timeouts and windows ask: both wait for the same processors, which run others for ms first.
+const localDelay = time.Millisecond
 
 // minRTO returns the least retransmission timeout where the hosts add delay to a round trip.
 func minRTO(t *session.Timing, delay time.Duration) time.Duration {

@@ -10,20 +10,23 @@ import (
 )
 
 // TestPathPlans: sessions whose hosts add the same delay share a plan, whatever else their paths
-// have, and others do not. Their congestion control is made once for each delay.
+// have, and others do not. Their congestion control is made once for each delay. Paths within a
+// machine have plans of their own, with the patience that processes there need.
 func TestPathPlans(t *testing.T) {
 	timing, err := session.Timing{RTOMax: time.Second}.Fill()
 	if err != nil {
 		t.Fatal(err)
 	}
 	made := map[time.Duration]*session.Pacing{}
-	cfg := Config{Timing: timing, MTU: 1472, Pacing: func(d time.Duration) *session.Pacing {
+	pacing := func(path *transport.Path) *session.Pacing {
+		d := path.HostDelay
 		if made[d] != nil {
 			t.Errorf("a second congestion control for %v", d)
 		}
 		made[d] = new(session.Pacing)
 		return made[d]
-	}}
+	}
+	cfg := Config{Timing: timing, MTU: 1472, Pacing: pacing}
 	p := paths{cfg: &cfg}
 	plans := map[*pathPlan]time.Duration{}
 	delays := []time.Duration{0, time.Microsecond, 100 * time.Microsecond, time.Millisecond}
@@ -55,10 +58,12 @@ func TestPathPlans(t *testing.T) {
 			t.Errorf("hosts add %v: pacing %p, made for them %p", d, plan.pacing, made[d])
 		}
 	}
-	cfg.Pacing = func(time.Duration) *session.Pacing { return nil }
-	p.plans = nil
-	if plan := p.plan(&transport.Path{}); plan.pacing != nil {
-		t.Error("pacing without congestion control")
+	cfg.Pacing = func(*transport.Path) *session.Pacing { return nil }
+	for _, d := range delays {
+		plan := p.plan(&transport.Path{HostDelay: d, Local: true})
+		if plans[plan] != 0 || plan.pacing != nil || plan.timing.RTOMin != 20*time.Millisecond {
+			t.Errorf("hosts add %v, local: plan %+v", d, plan)
+		}
 	}
 }
 

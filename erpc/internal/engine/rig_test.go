@@ -172,7 +172,7 @@ func newStub(tb failer, cfg setup, handlers ...func(request)) *stub {
 		Logger: slog.New(slog.DiscardHandler), Inline: !cfg.Threads, Seeded: true, Pool: pool,
 		Rand: rand.New(rand.NewChaCha8(seed)), Book: NewBook(budget, !cfg.Shares.Off), Now: st.now,
 		Refusals: &st.refusals, NewConn: newStubConn,
-		Pacing: func(time.Duration) *session.Pacing { return nil },
+		Pacing: func(*transport.Path) *session.Pacing { return nil },
 	}
 	if cfg.PSK != nil || cfg.TLS != nil {
 		c.Keys = NewKeys(KeysConfig{

@@ -32,6 +32,14 @@ type Peer struct {
 	secure          bool
 }
 
+// smallBuffer is the receive buffer in bytes that Linux allows programs without privileges unless
+// net.core.rmem_max says otherwise.
+const smallBuffer = 212_992
+
+func overSmall(at string) (transport.Transport, error) {
+	return udp.Listen(at, udp.Config{RecvBuffer: smallBuffer})
+}
+
 func overUDP(at string) (transport.Transport, error) { return udp.Listen(at, udp.Config{}) }
 
 func overBoth(at string) (transport.Transport, error) { return auto.Listen(at, auto.Config{}) }
@@ -42,7 +50,7 @@ func Peers() []Peer {
 		{"grpc-go", "tcp", nil, false}, {"grpcerpc-udp", "udp", overUDP, false},
 		{"grpcerpc-shm", "shm", overBoth, false},
 		{"grpc-go-tls", "tcp", nil, true}, {"grpcerpc-udp-tls", "udp", overUDP, true},
-		{"grpcerpc-shm-tls", "shm", overBoth, true},
+		{"grpcerpc-shm-tls", "shm", overBoth, true}, {"grpcerpc-udp-small", "udp", overSmall, false},
 	}
 }
 
@@ -96,8 +104,32 @@ func (p *Peer) Dial(addr, at string) (Conn, error) {
 		return grpc.NewClient(prefix+addr, grpc.WithTransportCredentials(p.credentials()),
 			grpc.WithDefaultCallOptions(grpc.MaxCallRecvMsgSize(largest)))
 	}
-	return grpcerpc.NewClient(prefix+addr,
-		grpcerpc.WithTransport(func() (transport.Transport, error) { return p.open(at) }),
+	c := new(counted)
+	conn, err := grpcerpc.NewClient(prefix+addr,
+		grpcerpc.WithTransport(func() (transport.Transport, error) {
+			tr, err := p.open(at)
+			c.transports = append(c.transports, tr)
+			return tr, err
+		}),
 		grpcerpc.WithTransportCredentials(p.credentials()),
 		grpcerpc.WithDefaultCallOptions(grpc.MaxCallRecvMsgSize(largest)))
+	c.Conn = conn
+	return c, err
+}
+
+// counted is a connection of grpcerpc with the transports that it opened.
+type counted struct {
+	Conn
+	transports []transport.Transport
+}
+
+// Packets returns how many packets a connection has sent that was closed, 0 if they are not
+// counted.
+func Packets(c Conn) (n uint64) {
+	if c, ok := c.(*counted); ok {
+		for _, tr := range c.transports {
+			n += tr.Stats().TxPackets
+		}
+	}
+	return n
 }
