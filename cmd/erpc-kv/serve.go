@@ -78,7 +78,7 @@ func (c *serveCmd) config(e *cli.Env) kvserver.Config {
 		Logger: slog.New(slog.NewTextHandler(e.Err, nil)),
 		Store: mica.Config{Memory: c.Memory << 20 / c.Partitions, ItemSize: c.ItemSize,
 			MoveToHead: c.MoveToHead, NoHugepages: c.NoHuge,
-			Readers: c.Memcached != "" && c.MoveToHead == 0}} // its connections are goroutines
+		}, Shared: c.Memcached != ""} // its connections are goroutines
 	c.Apply(&cfg.Rpc)
 	if c.Store {
 		cfg.Store.Mode = mica.Store

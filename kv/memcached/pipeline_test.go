@@ -19,21 +19,6 @@ func (v *visited) Do(part int, fn func(p *mica.Partition)) error {
 	return v.Store.Do(part, fn)
 }
 
-// TestReads: gets do without the owners of partitions where they can, and gat does not.
-func TestReads(t *testing.T) {
-	s, _ := newServer(t, 2, mica.Config{Readers: true})
-	b := s.cfg.Store.(*beside)
-	play(s, "set a 0 0 1\r\nx\r\n", 1<<20)
-	for said, reads := range map[string]int{"get a\r\n": 1, "gets a a a\r\n": 1, "gat 0 a\r\n": 0,
-		strings.Repeat("get a\r\n", 10): 1} {
-		b.reads.Store(0)
-		got := play(s, said, 1<<20)
-		if n := int(b.reads.Load()); n != reads || !strings.HasPrefix(got, "VALUE a 0 1") {
-			t.Errorf("%q: %d reads, want %d: %q", said, n, reads, got)
-		}
-	}
-}
-
 // TestPipelinedGets: gets of one key that come together share a visit to each partition, and have
 // the answers that they have alone.
 func TestPipelinedGets(t *testing.T) {

@@ -95,8 +95,8 @@ func TestRefusedValues(t *testing.T) {
 // TestAnswersInOrder: keys of one get, and gets that come together, are answered in their order
 // when the answers are more than are made at a time.
 func TestAnswersInOrder(t *testing.T) {
-	for _, readers := range []bool{false, true} {
-		s, _ := newServer(t, 3, mica.Config{Memory: 8 << 20, Readers: readers})
+	for range 1 {
+		s, _ := newServer(t, 3, mica.Config{Memory: 8 << 20})
 		var set, keys, gets, all, each strings.Builder
 		for i := range 2 * batch {
 			key, size := "key"+strconv.Itoa(i), i*i%97*300
@@ -140,11 +140,11 @@ func (s *stuck) Write([]byte) (int, error) {
 // TestUnreadAnswers: what a client asks for and does not read costs the memory of a largest value
 // and little more, however much it is.
 func TestUnreadAnswers(t *testing.T) {
-	for _, readers := range []bool{false, true} {
+	for range 1 {
 		for _, row := range []string{"get" + strings.Repeat(" k", 64) + "\r\n",
 			"gat 0" + strings.Repeat(" k", 64) + "\r\n", strings.Repeat("get k\r\n", 64),
 			"get" + strings.Repeat(" k l", 1000) + "\r\n", strings.Repeat("mg k v\r\n", 64)} {
-			s, _ := newServer(t, 2, mica.Config{Memory: 8 << 20, Readers: readers})
+			s, _ := newServer(t, 2, mica.Config{Memory: 8 << 20})
 			value := strings.Repeat("x", mica.MaxValue)
 			play(s, "set k 0 0 1048576\r\n"+value+"\r\nset l 0 0 1048576\r\n"+value+"\r\n", 1<<20)
 			const conns = 4
@@ -167,7 +167,7 @@ func TestUnreadAnswers(t *testing.T) {
 				<-ended
 			}
 			if used := int64(after.HeapAlloc-before.HeapAlloc) / conns; used > 3<<20 {
-				t.Errorf("%.20q, readers %v: %d KiB a connection", row, readers, used>>10)
+				t.Errorf("%.20q: %d KiB a connection", row, used>>10)
 			}
 		}
 	}

@@ -16,6 +16,7 @@ const (
 	bitDead     = 1 << iota // log: nobody refers to the item. heap: the block is free
 	bitPrevFree             // heap: the block before this one is free
 	bitFlags                // the item has a word of flags
+	// Marks follow.
 )
 
 const (
@@ -29,6 +30,7 @@ type Item struct {
 	Version uint64 // changes with each write to the item
 	Flags   uint32 // the client's, as they were written
 	Expires uint32 // on the clock of SetNow; 0: never
+	Marks   Marks
 }
 
 // space is memory for items.
@@ -102,12 +104,15 @@ func (s *space) read(pos uint64, it *Item) {
 	}
 	end := at + w[0]>>8&0xFFFFFF
 	it.Value, it.Version, it.Expires = s.bytes[at:end:end], w[1]>>versionShift, uint32(w[0]>>32)
+	it.Marks = Marks(w[1] >> marksShift & 7)
 }
 
 // content is an item to write.
 type content struct {
 	key, value     []byte
 	flags, expires uint32
+	version        uint64 // 0: the next one
+	marks          Marks
 }
 
 func (c *content) units() uint64 { return units(len(c.key), len(c.value), c.flags) }
@@ -115,6 +120,7 @@ func (c *content) units() uint64 { return units(len(c.key), len(c.value), c.flag
 // put writes an item, with the given bits beside bitFlags.
 func (s *space) put(pos uint64, c *content, version, bits uint64) {
 	at := pos + 2
+	bits |= uint64(c.marks) << marksShift
 	if c.flags != 0 {
 		bits |= bitFlags
 		s.set(at, uint64(c.flags))

@@ -26,6 +26,9 @@ type Config struct {
 	// up by Server.Read.
 	Store    mica.Config
 	OneByOne bool // no batches: for measurements
+	// Shared gives each partition a lock, which its loop holds while it runs a burst of requests. So
+	// Do runs its function in the goroutine of the caller, and waits for no loop.
+	Shared bool
 	// Clock returns the time in seconds, which does not go back. Default: the system's.
 	Clock func() uint32
 	// Tick is how often a partition is told the time, and looks at some buckets for expired items.
@@ -213,16 +216,23 @@ func (s *Server) Close() (err error) {
 			if !begun {
 				err = errors.Join(err, p.nexus.Close())
 			}
+			p.lock()
+			p.gone = true
 			err = errors.Join(err, p.store.Close())
+			p.unlock()
 		}
 	})
 	return err
 }
 
-// Do runs fn in the thread that owns a partition, and waits until it has returned. fn must not
-// block. The error is erpc.ErrClosed: then fn has not run, nor will it.
+// Do runs fn in the thread that owns a partition, and waits until it has returned. With Shared fn
+// runs in the goroutine of the caller, under the partition's lock. fn must not block. The error is
+// erpc.ErrClosed: then fn has not run, nor will it.
 func (s *Server) Do(partition int, fn func(p *mica.Partition)) error {
 	p := s.parts[partition]
+	if s.cfg.Shared {
+		return p.locked(fn)
+	}
 	s.mu.Lock()
 	begun := s.begun
 	s.mu.Unlock()

@@ -62,6 +62,9 @@ func (p *Peer) connect(addr string) (err error) {
 	return err
 }
 
+// Address returns the address of the server.
+func (p *Peer) Address() string { return p.conn.RemoteAddr().String() }
+
 // Stop ends the connection, and the process if StartPeer has started one.
 func (p *Peer) Stop() {
 	if p.conn != nil {

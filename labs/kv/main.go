@@ -22,6 +22,11 @@ func main() {
 	network := flag.String("net", "", "udp or shm: measure the server, over this transport")
 	child := flag.String("child", "", "for the program itself: be such a server")
 	asJSON := flag.Bool("json", false, "with -net: print one JSON object")
+	text := flag.String("text", "", "measure memcached's protocol: shared, posts, or the address of a "+
+		"server that runs, with commas")
+	conns := flag.Int("conns", 4, "with -text: connections")
+	pipeline := flag.Int("pipeline", 50, "with -text: commands under way on each")
+	size := flag.Int("value", 32, "with -text: bytes of a value")
 	flag.Parse()
 	if *keys < 1 || *rounds < 1 || *each <= 0 || flag.NArg() > 0 {
 		flag.Usage()
@@ -31,6 +36,19 @@ func main() {
 	if err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		os.Exit(2)
+	}
+	if mode, ok := strings.CutPrefix(*child, "text "); ok || *text != "" {
+		if ok {
+			err = serveText(*keys, *size, mode)
+		} else {
+			err = measureText(textLoad{*keys, *conns, *pipeline, *size}, *text, *only, *rounds, *each,
+				*asJSON)
+		}
+		if err != nil {
+			fmt.Fprintln(os.Stderr, err)
+			os.Exit(1)
+		}
+		return
 	}
 	if *network != "" {
 		var err error
