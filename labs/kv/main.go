@@ -41,7 +41,7 @@ func main() {
 		if ok {
 			err = serveText(*keys, *size, mode)
 		} else {
-			err = measureText(textLoad{*keys, *conns, *pipeline, *size}, *text, *only, *rounds, *each,
+			err = measureText(textLoad{*keys, *conns, *pipeline, *size, *name == "cpu"}, *text, *only, *rounds, *each,
 				*asJSON)
 		}
 		if err != nil {

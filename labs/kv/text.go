@@ -7,6 +7,7 @@ import (
 	"math/rand/v2"
 	"net"
 	"os"
+	"path/filepath"
 	"runtime"
 	"strconv"
 	"strings"
@@ -25,6 +26,20 @@ import (
 // way, on so many keys whose values have so many bytes.
 type textLoad struct {
 	keys, conns, pipeline, value int
+
+	cpu bool // time is CPU time of the server, for a machine that others use
+}
+
+// cpuOf returns the CPU time of all threads of a process so far.
+func cpuOf(pid int) (sum time.Duration) {
+	list, _ := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/schedstat", pid))
+	for _, name := range list {
+		var ns int64
+		text, _ := os.ReadFile(name) // a thread that has ended had little
+		_, _ = fmt.Sscan(string(text), &ns)
+		sum += time.Duration(ns)
+	}
+	return sum
 }
 
 // batches is how many different batches of commands there are.
@@ -74,6 +89,7 @@ func found(b []byte, key, value string) []byte {
 // textPeer is a server under load, by blocking sockets of this thread.
 type textPeer struct {
 	load  textLoad
+	pid   int
 	fds   []int
 	stop  func()
 	buf   []byte
@@ -82,8 +98,8 @@ type textPeer struct {
 }
 
 // connectText connects to a server and fills it.
-func connectText(addr string, l textLoad, stop func()) (*textPeer, error) {
-	p := &textPeer{load: l, stop: stop, value: strings.Repeat("v", l.value)}
+func connectText(addr string, pid int, l textLoad, stop func()) (*textPeer, error) {
+	p := &textPeer{load: l, pid: pid, stop: stop, value: strings.Repeat("v", l.value)}
 	for range l.conns {
 		conn, err := net.Dial("tcp", addr)
 		if err != nil {
@@ -187,6 +203,7 @@ func (p *textPeer) row(op textOp) func(time.Duration) float64 {
 			return p.prepared(each, list, before)
 		}
 		begin, done := time.Now(), 0
+		cpu := cpuOf(p.pid)
 		asked := make([]*textBatch, len(p.fds))
 		for i, fd := range p.fds {
 			asked[i] = &list[i%batches]
@@ -206,6 +223,10 @@ func (p *textPeer) row(op textOp) func(time.Duration) float64 {
 		for i, fd := range p.fds {
 			p.read(fd, asked[i].answer)
 		}
+		if p.load.cpu {
+			took = cpuOf(p.pid) - cpu
+			done += p.load.pipeline * len(p.fds)
+		}
 		return float64(took) / float64(max(done, 1))
 	}
 }
@@ -224,7 +245,7 @@ func (p *textPeer) prepared(each time.Duration, list, before []textBatch) float6
 				mine = append(mine, &list[n])
 			}
 		}
-		start := time.Now()
+		start, cpu := time.Now(), cpuOf(p.pid)
 		for i, b := range mine {
 			p.write(p.fds[i], b.ask)
 		}
@@ -232,7 +253,11 @@ func (p *textPeer) prepared(each time.Duration, list, before []textBatch) float6
 			p.readDeleted(p.fds[i], b)
 			done += bytes.Count(b.ask, []byte("\n"))
 		}
-		took += time.Since(start)
+		if p.load.cpu {
+			took += cpuOf(p.pid) - cpu
+		} else {
+			took += time.Since(start)
+		}
 	}
 	return float64(took) / float64(max(done, 1))
 }
@@ -290,8 +315,8 @@ func measureText(l textLoad, modes, only string, rounds int, each time.Duration,
 		}
 	}()
 	var rows []benchrows.Row
-	add := func(name, addr string, stop func()) error {
-		p, err := connectText(addr, l, stop)
+	add := func(name, addr string, pid int, stop func()) error {
+		p, err := connectText(addr, pid, l, stop)
 		peers = append(peers, p)
 		if err != nil {
 			return err
@@ -329,18 +354,19 @@ func measureText(l textLoad, modes, only string, rounds int, each time.Duration,
 		children = append(children, c)
 	}
 	benchrows.Pin(benchrows.ClientCore) // not before: children inherit it
-	if err := add("memcached", mc.Address(), mc.Stop); err != nil {
+	if err := add("memcached", mc.Address(), mc.Pid(), mc.Stop); err != nil {
 		return err
 	}
 	for i, mode := range strings.Split(modes, ",") {
-		addr, stop := mode, func() {}
+		addr, pid, stop := mode, 0, func() {}
 		if children[i] != nil {
 			if addr, err = children[i].Address(); err != nil {
 				return err
 			}
+			pid = children[i].Pid()
 			stop = func() { _ = children[i].Stop() }
 		}
-		if err := add(mode, addr, stop); err != nil {
+		if err := add(mode, addr, pid, stop); err != nil {
 			return err
 		}
 	}
