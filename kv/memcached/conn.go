@@ -6,7 +6,6 @@ import (
 	"io"
 	"net"
 	"os"
-	"time"
 
 	"github.com/userspace-rpc/erpc/kv/mica"
 )
@@ -227,9 +226,6 @@ func (c *conn) setTime(waits bool) error {
 // tell writes a line before the connection ends.
 func (c *conn) tell(line string) { sayPlain(c.nc, line) }
 
-// valueRate is how many bytes of a value have to come in a second, beside ReadTimeout.
-const valueRate = 64 << 10
-
 // loadValue reads a value of need bytes with its line, which does not fit into the input. Then the
 // line is looked at again.
 func (c *conn) loadValue() error {
@@ -248,8 +244,7 @@ func (c *conn) loadValue() error {
 	c.body = body[:n]
 	got := copy(c.body, c.in.rest()[line:])
 	c.in.to = c.in.from + line
-	longest := c.s.cfg.ReadTimeout + time.Duration(n)*time.Second/valueRate
-	if err := c.in.late.within(longest); err != nil {
+	if err := c.in.late.within(c.s.cfg.ReadTimeout); err != nil {
 		return err
 	}
 	_, err := io.ReadFull(c.nc, c.body[got:])
