@@ -23,8 +23,6 @@ type part struct {
 	mu   sync.Mutex // with Shared: guards the store
 	gone bool       // the store is closed
 
-	readers readers
-
 	lookups [message.MaxMulti]mica.Lookup
 	hashes  [erpc.MaxBatch]uint64
 	entries []byte // an answer to MultiGet
@@ -293,7 +291,7 @@ func (p *part) multi(h erpc.ReqHandle) {
 }
 
 func (p *part) stats(h erpc.ReqHandle) {
-	st := p.counters()
+	st := p.store.Stats()
 	_ = h.RespondBytes(message.AppendStats(nil, st))
 }
 
