@@ -171,23 +171,17 @@ func (s *Server) Close() error {
 
 // sum adds the counters of all partitions.
 func (s *Server) sum() (t mica.Stats, err error) {
-	all, err := s.counters()
-	for i := range all {
-		t.Add(&all[i])
-	}
-	t.Evictions += t.IndexEvictions
-	return t, err
-}
-
-// counters returns those of each partition.
-func (s *Server) counters() (list []mica.Stats, err error) {
 	for i := range s.parts {
-		err := s.cfg.Store.Do(i, func(p *mica.Partition) { list = append(list, p.Stats()) })
+		err := s.cfg.Store.Do(i, func(p *mica.Partition) {
+			st := p.Stats()
+			t.Add(&st)
+		})
 		if err != nil {
-			return nil, err
+			return t, err
 		}
 	}
-	return list, nil
+	t.Evictions += t.IndexEvictions
+	return t, nil
 }
 
 func (s *Server) open() int {
