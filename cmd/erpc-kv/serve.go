@@ -136,7 +136,8 @@ func (c *serveCmd) Run(e *cli.Env) (err error) {
 	ctx, stop := context.WithCancel(e.Ctx)
 	defer stop()
 	e = &cli.Env{Ctx: ctx, In: e.In, Out: e.Out, Err: e.Err}
-	mc, err := c.memcachedFlags.serve(memcached.Config{Store: srv, TLS: c.Server(), Logger: cfg.Logger}, stop, &r)
+	mc, err := c.memcachedFlags.serve(
+		memcached.Config{Store: srv, TLS: c.Server(), Logger: cfg.Logger}, stop, &r)
 	if err != nil {
 		for _, tr := range trs {
 			err = errors.Join(err, tr.Close())

@@ -1,6 +1,7 @@
 package memcached
 
 import (
+	"runtime"
 	"testing"
 	"time"
 )
@@ -32,7 +33,7 @@ func TestAccount(t *testing.T) {
 	wait := func(n int) {
 		go func() { got <- len(a.take(n, forever)) }()
 		for a.waiters() == 0 || a.used() > a.limit {
-			time.Sleep(time.Microsecond)
+			runtime.Gosched()
 		}
 	}
 	wait(sizeOf(5))

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"net"
+	"runtime"
 	"strings"
 	"testing"
 	"time"
@@ -26,7 +27,7 @@ func bounded(t *testing.T) (s *Server, dial func() net.Conn) {
 // until waits for what the server does by itself.
 func until(t *testing.T, what string, ok func() bool) {
 	t.Helper()
-	for end := time.Now().Add(20 * time.Second); !ok(); time.Sleep(time.Millisecond) {
+	for end := time.Now().Add(20 * time.Second); !ok(); runtime.Gosched() {
 		if time.Now().After(end) {
 			t.Fatal("not so after 20 s: ", what)
 		}
@@ -36,7 +37,8 @@ func until(t *testing.T, what string, ok func() bool) {
 // served checks that a client with small commands needs to wait for nobody.
 func served(t *testing.T, dial func() net.Conn) {
 	t.Helper()
-	say(t, dial(), "get small\r\nset small 0 0 1\r\nx\r\n", "VALUE small 0 1\r\nx\r\nEND\r\nSTORED\r\n")
+	say(t, dial(), "get small\r\nset small 0 0 1\r\nx\r\n",
+		"VALUE small 0 1\r\nx\r\nEND\r\nSTORED\r\n")
 }
 
 // TestManyUnread: the answers that clients ask for and do not read take no more memory than the
@@ -147,7 +149,8 @@ func TestLongMultiGets(t *testing.T) {
 	c := dial()
 	go fmt.Fprint(c, "get"+strings.Repeat(" k", 300)+"\r\nmn\r\n")
 	r := bufio.NewReader(c)
-	if n, err := io.CopyN(io.Discard, r, int64(300*(1<<20+len("VALUE k 0 1048576\r\n\r\n")))); err != nil {
+	all := int64(300 * (1<<20 + len("VALUE k 0 1048576\r\n\r\n")))
+	if n, err := io.CopyN(io.Discard, r, all); err != nil {
 		t.Errorf("%d bytes: %v", n, err)
 	}
 	if rest, err := r.Peek(len(end)); err != nil || string(rest) != end {

@@ -60,8 +60,9 @@ func TestPipelines(t *testing.T) {
 	s, _ := newServer(t, 1, mica.Config{})
 	v := &visited{Store: s.cfg.Store}
 	s.cfg.Store = v
-	for _, said := range []string{"set k 0 0 1\r\nx\r\n", "mg k v\r\n", "ms k 1\r\n1\r\n", "touch k 0\r\n",
-		"gat 0 k\r\n", "incr k 1\r\n", "decr k 1\r\n", "ma k\r\n", "append k 0 0 0\r\n\r\n", "get k k\r\n",
+	for _, said := range []string{"set k 0 0 1\r\nx\r\n", "mg k v\r\n", "ms k 1\r\n1\r\n",
+		"touch k 0\r\n", "gat 0 k\r\n", "incr k 1\r\n", "decr k 1\r\n", "ma k\r\n",
+		"append k 0 0 0\r\n\r\n", "get k k\r\n",
 		"add k 0 0 1\r\nx\r\nmn\r\n", "set k 0 x 1\r\nx\r\nget k\r\n", "md k\r\n", "delete k\r\n"} {
 		alone := strings.Repeat(play(s, said, 1<<20), batch)
 		v.times = 0

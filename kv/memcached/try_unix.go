@@ -7,9 +7,9 @@ import (
 	"syscall"
 )
 
-// tryReader returns a function that reads what is there without waiting: n is 0 if there is nothing.
-// What it cannot read, an error or an end, the next ordinary read finds. It is nil for connections
-// that are no sockets.
+// tryReader returns a function that reads what is there without waiting: n is 0 if there is
+// nothing. What it cannot read, an error or an end, the next ordinary read finds. It is nil for
+// connections that are no sockets.
 func tryReader(nc net.Conn) func(b []byte) (n int) {
 	sc, ok := nc.(syscall.Conn)
 	if !ok {

@@ -3,6 +3,7 @@ package main
 import (
 	"bytes"
 	"errors"
+	"flag"
 	"fmt"
 	"math/rand/v2"
 	"net"
@@ -40,6 +41,20 @@ func cpuOf(pid int) (sum time.Duration) {
 		sum += time.Duration(ns)
 	}
 	return sum
+}
+
+// textFlags are those of this load.
+type textFlags struct {
+	servers string
+	load    textLoad
+}
+
+func (f *textFlags) register() {
+	flag.StringVar(&f.servers, "text", "",
+		"measure memcached's protocol: shared, posts, or the address of a server, with commas")
+	flag.IntVar(&f.load.conns, "conns", 4, "with -text: connections")
+	flag.IntVar(&f.load.pipeline, "pipeline", 50, "with -text: commands under way on each")
+	flag.IntVar(&f.load.value, "value", 32, "with -text: bytes of a value")
 }
 
 // batches is how many different batches of commands there are.
@@ -302,83 +317,96 @@ func serveText(keys, value int, mode string) error {
 	return err
 }
 
-// measureText measures memcached and our servers in its protocol.
-func measureText(l textLoad, modes, only string, rounds int, each time.Duration, js bool) error {
+// textRows are servers that are measured, and their rows.
+type textRows struct {
+	load  textLoad
+	peers []*textPeer
+	rows  []benchrows.Row
+}
+
+// add connects to a server, fills it and adds its rows. It owns the server from then on.
+func (t *textRows) add(name, addr string, pid int, stop func()) error {
+	p, err := connectText(addr, pid, t.load, stop)
+	t.peers = append(t.peers, p)
+	if err != nil {
+		return err
+	}
+	for _, op := range textOps {
+		r := benchrows.Row{Name: name + " " + op.name, Run: p.row(op)}
+		if name != "memcached" {
+			r.Base = "memcached mg"
+			if op.name == "set" || op.name == "ms" || op.name == "delete" || op.name == "incr" {
+				r.Base = "memcached set"
+			}
+		}
+		t.rows = append(t.rows, r)
+	}
+	return nil
+}
+
+// start starts memcached and our servers, and connects to them.
+func (t *textRows) start(modes []string) error {
 	exe, err := os.Executable()
 	if err != nil {
 		return err
 	}
-	var peers []*textPeer
-	defer func() {
-		for _, p := range peers {
-			p.close()
-		}
-	}()
-	var rows []benchrows.Row
-	add := func(name, addr string, pid int, stop func()) error {
-		p, err := connectText(addr, pid, l, stop)
-		peers = append(peers, p)
-		if err != nil {
-			return err
-		}
-		for _, op := range textOps {
-			r := benchrows.Row{Name: name + " " + op.name, Run: p.row(op)}
-			if name != "memcached" {
-				r.Base = "memcached mg"
-				if op.name == "set" || op.name == "ms" || op.name == "delete" || op.name == "incr" {
-					r.Base = "memcached set"
-				}
-			}
-			rows = append(rows, r)
-		}
-		return nil
-	}
 	mc, err := benchrows.StartPeer("memcached", func(port string) []string {
 		return []string{"-p", port, "-l", "127.0.0.1", "-t", "1", "-U", "0", "-u", "root",
-			"-m", strconv.Itoa(128 + l.keys*(l.value+256)*2>>20)}
+			"-m", strconv.Itoa(128 + t.load.keys*(t.load.value+256)*2>>20)}
 	})
 	if err != nil {
 		return err
 	}
-	var children []*benchrows.Child
-	for _, mode := range strings.Split(modes, ",") {
+	children := make([]*benchrows.Child, len(modes))
+	for i, mode := range modes {
 		if strings.Contains(mode, ":") { // a server that runs already
-			children = append(children, nil)
 			continue
 		}
-		c, err := benchrows.StartChild(exe, "-child", "text "+mode,
-			"-keys", fmt.Sprint(l.keys), "-value", fmt.Sprint(l.value))
+		children[i], err = benchrows.StartChild(exe, "-child", "text "+mode,
+			"-keys", fmt.Sprint(t.load.keys), "-value", fmt.Sprint(t.load.value))
 		if err != nil {
 			return err
 		}
-		children = append(children, c)
 	}
 	benchrows.Pin(benchrows.ClientCore) // not before: children inherit it
-	if err := add("memcached", mc.Address(), mc.Pid(), mc.Stop); err != nil {
+	if err := t.add("memcached", mc.Address(), mc.Pid(), mc.Stop); err != nil {
 		return err
 	}
-	for i, mode := range strings.Split(modes, ",") {
+	for i, mode := range modes {
 		addr, pid, stop := mode, 0, func() {}
-		if children[i] != nil {
-			if addr, err = children[i].Address(); err != nil {
+		if c := children[i]; c != nil {
+			if addr, err = c.Address(); err != nil {
 				return err
 			}
-			pid = children[i].Pid()
-			stop = func() { _ = children[i].Stop() }
+			pid, stop = c.Pid(), func() { _ = c.Stop() }
 		}
-		if err := add(mode, addr, pid, stop); err != nil {
+		if err := t.add(mode, addr, pid, stop); err != nil {
 			return err
 		}
 	}
+	return nil
+}
+
+// measureText measures memcached and our servers in its protocol.
+func measureText(l textLoad, modes, only string, rounds int, each time.Duration, js bool) error {
+	t := textRows{load: l}
+	defer func() {
+		for _, p := range t.peers {
+			p.close()
+		}
+	}()
+	if err := t.start(strings.Split(modes, ",")); err != nil {
+		return err
+	}
+	rows := t.rows
 	if only != "" {
 		rows = benchrows.Choose(rows, strings.Split(only, ","))
 	}
 	times := benchrows.Measure(rows, rounds, each)
-	for _, p := range peers {
-		err = errors.Join(err, p.err)
-	}
-	if err != nil {
-		return err
+	for _, p := range t.peers {
+		if p.err != nil {
+			return p.err
+		}
 	}
 	if js {
 		return times.JSON(os.Stdout, rows)
