@@ -17,8 +17,9 @@ import (
 const crowd = 40
 
 // bounded serves a server with the least memory for connections, and two values of 1 MiB.
-func bounded(t *testing.T) (s *Server, dial func() net.Conn) {
+func bounded(t *testing.T, timeout time.Duration) (s *Server, dial func() net.Conn) {
 	s, _ = newServer(t, 2, mica.Config{Memory: 8 << 20})
+	s.cfg.ReadTimeout, s.cfg.WriteTimeout = timeout, forever
 	s.values.limit, s.answers.limit, s.lines.limit = 1200<<10, 1200<<10, 100<<10
 	play(s, "set k 0 0 1048576\r\n"+strings.Repeat("x", 1<<20)+"\r\nset small 0 0 1\r\nx\r\n", 1<<20)
 	return s, listen(t, s)
@@ -45,8 +46,7 @@ func served(t *testing.T, dial func() net.Conn) {
 // server has for that, clients with small commands are served meanwhile, and all others when the
 // first are cut off.
 func TestManyUnread(t *testing.T) {
-	s, dial := bounded(t)
-	s.cfg.WriteTimeout = forever
+	s, dial := bounded(t, forever)
 	var list []net.Conn
 	for range crowd {
 		c := dial()
@@ -69,8 +69,7 @@ func TestManyUnread(t *testing.T) {
 // TestHalfSent: values that clients begin to send take no more memory than there is for that, and
 // those that do not come have an end.
 func TestHalfSent(t *testing.T) {
-	s, dial := bounded(t)
-	s.cfg.ReadTimeout = forever
+	s, dial := bounded(t, forever)
 	var list []net.Conn
 	for range crowd {
 		c := dial()
@@ -94,8 +93,7 @@ func TestHalfSent(t *testing.T) {
 func TestSlowSenders(t *testing.T) {
 	for _, begin := range []string{"g", "get a", "set a 0 0 9\r\nx", "set a 0 0 1048576\r\nx",
 		"set a x 0 1048576\r\nx", "get" + strings.Repeat(" a", 1<<15)} {
-		s, dial := bounded(t)
-		s.cfg.ReadTimeout = 20 * time.Millisecond
+		_, dial := bounded(t, 20*time.Millisecond)
 		silent, c := dial(), dial()
 		fmt.Fprint(c, begin)
 		if _, err := io.Copy(io.Discard, c); err != nil {
@@ -103,8 +101,7 @@ func TestSlowSenders(t *testing.T) {
 		}
 		say(t, silent, "mn\r\n", "MN\r\n") // who has begun nothing may take its time
 	}
-	s, dial := bounded(t)
-	s.cfg.ReadTimeout = 20 * time.Millisecond
+	s, dial := bounded(t, 20*time.Millisecond)
 	held := s.values.take(1<<20, forever)
 	say(t, dial(), "set a 0 0 1048576\r\n"+strings.Repeat("flush_all\r\n", 95326)[:1<<20]+"\r\nmn\r\n",
 		noMemory+"\r\nMN\r\n")
@@ -113,7 +110,7 @@ func TestSlowSenders(t *testing.T) {
 
 // TestOtherProtocols: a client of another protocol learns at once that it is wrong here.
 func TestOtherProtocols(t *testing.T) {
-	_, dial := bounded(t)
+	_, dial := bounded(t, forever)
 	for _, said := range []string{"\x80", "\x16", "GET / HTTP/1.1\r\n", "POST /x HTTP/1.1\r\n"} {
 		c := dial()
 		fmt.Fprint(c, said)
@@ -125,7 +122,7 @@ func TestOtherProtocols(t *testing.T) {
 
 // TestLongMultiGets: a get has as many keys as its client likes, and the answers are in order.
 func TestLongMultiGets(t *testing.T) {
-	s, dial := bounded(t)
+	s, dial := bounded(t, forever)
 	play(s, "set b 5 0 2\r\nxy\r\n", 1<<20)
 	const a, b = "VALUE small 0 1\r\nx\r\n", "VALUE b 5 2\r\nxy\r\n"
 	long, end := strings.Repeat("k", maxKey+1), "END\r\nMN\r\n"
