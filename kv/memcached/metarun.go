@@ -10,6 +10,7 @@ import (
 type reply struct {
 	code  string // two letters, or an error
 	it    *mica.Item
+	marks mica.Marks
 	value []byte // behind VA
 	now   uint32
 	won   bool // the client is to make a new value
@@ -69,7 +70,7 @@ func silent(name metaName, code string) bool {
 func (c *conn) metaGet(p *mica.Partition, o *op, a *reply) bool {
 	r, n, it := o.meta, &c.w.counts, a.it
 	var found bool
-	*it, found = p.Get(o.hash, o.key)
+	*it, a.marks, found = p.GetMarked(o.hash, o.key)
 	if room := smallAnswer + len(it.Value); r.set.has('v') && !c.out.has(room) {
 		c.w.room = room
 		return false
@@ -118,13 +119,13 @@ func (r *request) found(p *mica.Partition, o *op, a *reply) {
 	if change.Expire {
 		left = change.Expires
 	}
-	a.sent = it.Marks&mica.Claimed != 0
-	stale := it.Marks&mica.Stale != 0
+	a.sent = a.marks&mica.Claimed != 0
+	stale := a.marks&mica.Stale != 0
 	soon := r.set.has('R') && left != 0 && left < expires(p.Now(), r.recache)
 	if a.won = !a.sent && (stale || soon); a.won {
 		change.Set |= mica.Claimed
 	}
-	if it.Marks&mica.Fetched == 0 && !r.set.has('u') {
+	if a.marks&mica.Fetched == 0 && !r.set.has('u') {
 		change.Set |= mica.Fetched
 	}
 	if change == (mica.Change{}) {
@@ -142,7 +143,7 @@ func (r *request) remove(p *mica.Partition, o *op) error {
 	if !r.set.has('I') && !r.set.has('x') {
 		return p.Delete(o.hash, o.key, r.compare)
 	}
-	it, found := p.Get(o.hash, o.key)
+	it, marks, found := p.GetMarked(o.hash, o.key)
 	switch {
 	case !found:
 		return mica.ErrNotFound
@@ -150,7 +151,7 @@ func (r *request) remove(p *mica.Partition, o *op) error {
 		return mica.ErrVersion
 	}
 	if r.set.has('x') {
-		w := mica.Write{Hash: o.hash, Key: o.key, NewVersion: it.Version, Marks: it.Marks}
+		w := mica.Write{Hash: o.hash, Key: o.key, NewVersion: it.Version, Marks: marks}
 		if r.version != 0 {
 			w.NewVersion = r.version
 		}
@@ -218,9 +219,9 @@ func (r *request) put(p *mica.Partition, o *op, it *mica.Item) (err error) {
 		}
 	}
 	if r.set.has('I') && w.If == mica.IfVersion {
-		old, found := p.Get(o.hash, o.key)
+		old, marks, found := p.GetMarked(o.hash, o.key)
 		if found && r.compare < old.Version { // the client's value is late, and better than none
-			w.If, w.Marks = mica.Always, mica.Stale|old.Marks&mica.Claimed
+			w.If, w.Marks = mica.Always, mica.Stale|marks&mica.Claimed
 		}
 	}
 	it.Version, err = p.Write(&w)
@@ -287,7 +288,7 @@ func (r *request) append(b []byte, a *reply) []byte {
 		}
 	}
 	if it != nil && r.name == 'g' {
-		b = a.marks(b, it)
+		b = a.appendMarks(b)
 	}
 	b = append(b, "\r\n"...)
 	if a.code == "VA" {
@@ -296,12 +297,12 @@ func (r *request) append(b []byte, a *reply) []byte {
 	return b
 }
 
-// marks appends whether the value is stale, and who makes a new one.
-func (a *reply) marks(b []byte, it *mica.Item) []byte {
+// appendMarks appends whether the value is stale, and who makes a new one.
+func (a *reply) appendMarks(b []byte) []byte {
 	if a.sent {
 		b = append(b, " Z"...)
 	}
-	if it.Marks&mica.Stale != 0 {
+	if a.marks&mica.Stale != 0 {
 		b = append(b, " X"...)
 	}
 	if a.won {
@@ -317,7 +318,7 @@ func (a *reply) field(b []byte, f byte, it *mica.Item) []byte {
 	case 'f':
 		return strconv.AppendUint(b, uint64(it.Flags), 10)
 	case 'h':
-		return append(b, '0'+byte(it.Marks/mica.Fetched))
+		return append(b, '0'+byte(a.marks/mica.Fetched))
 	case 's':
 		return strconv.AppendUint(b, uint64(len(it.Value)), 10)
 	}
@@ -329,7 +330,7 @@ func (a *reply) field(b []byte, f byte, it *mica.Item) []byte {
 
 // debug does an me.
 func (c *conn) debug(p *mica.Partition, o *op) {
-	it, found := p.Get(o.hash, o.key)
+	it, marks, found := p.GetMarked(o.hash, o.key)
 	if !found {
 		c.answer(o, "EN")
 		return
@@ -343,7 +344,7 @@ func (c *conn) debug(p *mica.Partition, o *op) {
 	}
 	b = strconv.AppendUint(append(b, " cas="...), it.Version, 10)
 	fetched := " fetch=no"
-	if it.Marks&mica.Fetched != 0 {
+	if marks&mica.Fetched != 0 {
 		fetched = " fetch=yes"
 	}
 	b = append(append(b, fetched...), " cls=1 size="...)

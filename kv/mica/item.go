@@ -30,7 +30,6 @@ type Item struct {
 	Version uint64 // changes with each write to the item
 	Flags   uint32 // the client's, as they were written
 	Expires uint32 // on the clock of SetNow; 0: never
-	Marks   Marks
 }
 
 // space is memory for items.
@@ -104,7 +103,6 @@ func (s *space) read(pos uint64, it *Item) {
 	}
 	end := at + w[0]>>8&0xFFFFFF
 	it.Value, it.Version, it.Expires = s.bytes[at:end:end], w[1]>>versionShift, uint32(w[0]>>32)
-	it.Marks = Marks(w[1] >> marksShift & 7)
 }
 
 // content is an item to write.

@@ -13,6 +13,19 @@ const (
 
 const marksShift = 3 // in word 1 of an item
 
+// GetMarked is Get, and returns the item's marks too. Item has no room for them: Get would be
+// slower.
+func (p *Partition) GetMarked(hash uint64, key []byte) (it Item, m Marks, found bool) {
+	p.settle()
+	at := p.find(hash, key)
+	if at.b == nil {
+		p.stats.Misses++
+		return Item{}, 0, false
+	}
+	p.hit(at, &it)
+	return it, Marks(p.space().words[at.pos+1] >> marksShift & 7), true
+}
+
 // Change changes an item beside its value.
 type Change struct {
 	Set, Clear Marks

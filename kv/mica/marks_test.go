@@ -2,6 +2,13 @@ package mica
 
 import "testing"
 
+// marked is what an item has beside its value.
+type marked struct {
+	Marks   Marks
+	Version uint64
+	Expires uint32
+}
+
 // TestMarks: marks, versions and times of an item change and its value does not, in both modes. The
 // owner and readers see the same, and a write begins anew.
 func TestMarks(t *testing.T) {
@@ -13,17 +20,18 @@ func TestMarks(t *testing.T) {
 			}
 			key := []byte("key")
 			h := Hash(key)
-			is := func(it Item, found bool, want Item) {
+			is := func(it Item, found bool, want marked) {
 				t.Helper()
-				if !found || string(it.Value) != "value" || it.Marks != want.Marks ||
-					it.Version != want.Version || it.Expires != want.Expires || it.Flags != 5 {
+				if !found || string(it.Value) != "value" || it.Version != want.Version || it.Expires != want.Expires || it.Flags != 5 {
 					t.Errorf("%v, readers %v: %+v, %v, want %+v", mode, readers, it, found, want)
 				}
 			}
-			both := func(want Item) {
+			both := func(want marked) {
 				t.Helper()
-				it, found := p.Get(h, key)
-				is(it, found, want)
+				it, m, found := p.GetMarked(h, key)
+				if is(it, found, want); m != want.Marks {
+					t.Errorf("%v, readers %v: marks %b, want %b", mode, readers, m, want.Marks)
+				}
 				if readers {
 					r, _ := p.NewReader()
 					it, found = r.Get(h, key)
@@ -38,16 +46,16 @@ func TestMarks(t *testing.T) {
 			if v, err := p.Write(&w); v != 900 || err != nil {
 				t.Error(v, err)
 			}
-			both(Item{Marks: Claimed, Version: 900})
+			both(marked{Marks: Claimed, Version: 900})
 			for _, row := range []struct {
 				Change
-				want Item
+				want marked
 			}{
-				{Change{Set: Stale | Fetched}, Item{Marks: Stale | Claimed | Fetched, Version: 900}},
-				{Change{Clear: Claimed, NewVersion: 7}, Item{Marks: Stale | Fetched, Version: 7}},
+				{Change{Set: Stale | Fetched}, marked{Marks: Stale | Claimed | Fetched, Version: 900}},
+				{Change{Clear: Claimed, NewVersion: 7}, marked{Marks: Stale | Fetched, Version: 7}},
 				{Change{Renew: true, Expire: true, Expires: 50},
-					Item{Marks: Stale | Fetched, Version: 1, Expires: 50}},
-				{Change{Set: Stale, Clear: Stale}, Item{Marks: Stale | Fetched, Version: 1, Expires: 50}},
+					marked{Marks: Stale | Fetched, Version: 1, Expires: 50}},
+				{Change{Set: Stale, Clear: Stale}, marked{Marks: Stale | Fetched, Version: 1, Expires: 50}},
 			} {
 				it, found := p.Change(h, key, row.Change)
 				is(it, found, row.want)
@@ -57,7 +65,7 @@ func TestMarks(t *testing.T) {
 			if v, err := p.Write(&w); v != 2 || err != nil {
 				t.Error(v, err)
 			}
-			both(Item{Version: 2})
+			both(marked{Version: 2})
 			if err := p.Close(); err != nil {
 				t.Error(err)
 			}

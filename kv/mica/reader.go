@@ -249,7 +249,6 @@ func (r *Reader) copy(pos uint64, key []byte, it *Item) bool {
 	head, second := atomic.LoadUint64(&words[0]), atomic.LoadUint64(&words[1])
 	keySize, size := head&0xFF, head>>8&0xFFFFFF
 	it.Version, it.Flags, it.Expires = second>>versionShift, 0, uint32(head>>32)
-	it.Marks = Marks(second >> marksShift & 7)
 	words = words[2:]
 	if second&bitFlags != 0 {
 		it.Flags = uint32(atomic.LoadUint64(&words[0]))
