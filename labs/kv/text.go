@@ -198,6 +198,9 @@ func (p *textPeer) batchesOf(op textOp) (list, before []textBatch) {
 				n = r.IntN(min(p.load.keys, 10_000))
 			}
 			key := textKey(n)
+			if op.before {
+				key = "d" + key // other rows want theirs
+			}
 			if op.before && bytes.Contains(b.ask, []byte(key)) {
 				continue
 			}
