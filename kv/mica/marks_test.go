@@ -22,7 +22,8 @@ func TestMarks(t *testing.T) {
 			h := Hash(key)
 			is := func(it Item, found bool, want marked) {
 				t.Helper()
-				if !found || string(it.Value) != "value" || it.Version != want.Version || it.Expires != want.Expires || it.Flags != 5 {
+				if !found || string(it.Value) != "value" || it.Version != want.Version ||
+					it.Expires != want.Expires || it.Flags != 5 {
 					t.Errorf("%v, readers %v: %+v, %v, want %+v", mode, readers, it, found, want)
 				}
 			}
