@@ -13,11 +13,8 @@ import (
 // maxKey is the length of the longest key in bytes.
 const maxKey = 250
 
-// Ends of a connection.
-var (
-	errQuit     = errors.New("quit")
-	errNoMemory = errors.New("no memory for an answer")
-)
+// errNoMemory ends a connection.
+var errNoMemory = errors.New("memcached: no memory for an answer")
 
 // next is what a connection does after it has looked at what its client said.
 type next uint8

@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"encoding/base64"
 	"math"
-	"math/bits"
 
 	"github.com/userspace-rpc/erpc/kv/mica"
 )
@@ -39,8 +38,6 @@ func bit(f byte) letters {
 }
 
 func (s letters) has(f byte) bool { return s&bit(f) != 0 }
-
-func (s letters) len() int { return bits.OnesCount64(uint64(s)) }
 
 // request is a meta command.
 type request struct {
