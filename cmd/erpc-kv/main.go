@@ -38,6 +38,7 @@ var help = kong.Vars{
 	"addr_help":        "Where the first partition listens; the others on the following ports.",
 	"memory_help":      "Memory in MiB, of all partitions together; default 256.",
 	"move_help":        "Cache: part of the items that reading keeps, oldest first; 1 is LRU.",
+	"memcached_help":   "Serve memcached's clients here too: a TCP address, or the path of a socket.",
 	"outstanding_help": "Requests under way, closed loop; default 64.",
 	"rate_help":        "Open loop: requests per second, at random times.",
 	"zipf_help":        "Skew of the keys, 0 to 0.999; 0, the default, is uniform.",

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
-	"net"
 	"runtime"
 
 	"github.com/userspace-rpc/erpc/erpc"
@@ -21,6 +20,7 @@ import (
 type serveCmd struct {
 	netFlags
 	designFlags
+	memcachedFlags
 	Window     int     `default:"16" help:"${window_help}" placeholder:"N"`
 	Slot       int     `default:"1024" help:"${slot_help}" placeholder:"SIZE"`
 	Addr       string  `default:"127.0.0.1:31870" help:"${addr_help}" placeholder:"ADDR"`
@@ -32,7 +32,6 @@ type serveCmd struct {
 	OneByOne   bool    `help:"Run each request by itself, in place of batches."`
 	Pin        []int   `help:"Cores of the event loops, with commas." placeholder:"CORE"`
 	NoHuge     bool    `name:"no-hugepages" help:"Use ordinary pages."`
-	Memcached  string  `help:"Serve memcached's clients here too, over TCP." placeholder:"ADDR"`
 	Child      bool    `hidden:"" help:"End with standard input."`
 }
 
@@ -46,7 +45,7 @@ type ready struct {
 }
 
 func (c *serveCmd) check() error {
-	if err := c.designFlags.check(); err != nil {
+	if err := errors.Join(c.designFlags.check(), c.memcachedFlags.check()); err != nil {
 		return err
 	}
 	switch {
@@ -78,7 +77,7 @@ func (c *serveCmd) config(e *cli.Env) kvserver.Config {
 		Logger: slog.New(slog.NewTextHandler(e.Err, nil)),
 		Store: mica.Config{Memory: c.Memory << 20 / c.Partitions, ItemSize: c.ItemSize,
 			MoveToHead: c.MoveToHead, NoHugepages: c.NoHuge,
-			Readers: c.Memcached != "" && c.MoveToHead == 0}} // its connections are goroutines
+		}, Shared: c.Memcached != ""} // its connections are goroutines
 	c.Apply(&cfg.Rpc)
 	if c.Store {
 		cfg.Store.Mode = mica.Store
@@ -137,7 +136,8 @@ func (c *serveCmd) Run(e *cli.Env) (err error) {
 	ctx, stop := context.WithCancel(e.Ctx)
 	defer stop()
 	e = &cli.Env{Ctx: ctx, In: e.In, Out: e.Out, Err: e.Err}
-	mc, err := c.memcached(memcached.Config{Store: srv, TLS: c.Server(), Logger: cfg.Logger}, stop, &r)
+	mc, err := c.memcachedFlags.serve(
+		memcached.Config{Store: srv, TLS: c.Server(), Logger: cfg.Logger}, stop, &r)
 	if err != nil {
 		for _, tr := range trs {
 			err = errors.Join(err, tr.Close())
@@ -174,32 +174,4 @@ func (c *serveCmd) until(e *cli.Env, r ready, serve, stop func() error, closed e
 		err = errors.Join(err, e)
 	}
 	return err
-}
-
-// memcached begins to serve memcached's clients, if that is asked for, and calls stop when their
-// port has ended. The returned function ends it, and has its error.
-func (c *serveCmd) memcached(
-	cfg memcached.Config, stop func(), r *ready,
-) (end func() error, err error) {
-	if c.Memcached == "" {
-		return func() error { return nil }, nil
-	}
-	ln, err := net.Listen("tcp", c.Memcached)
-	if err != nil {
-		return nil, err
-	}
-	r.Memcached = ln.Addr().String()
-	s := memcached.New(cfg)
-	ended := make(chan error, 1)
-	go func() {
-		ended <- s.Serve(ln)
-		stop()
-	}()
-	return func() error {
-		err := s.Close()
-		if e := <-ended; !errors.Is(e, memcached.ErrClosed) {
-			err = errors.Join(err, e)
-		}
-		return err
-	}, nil
 }

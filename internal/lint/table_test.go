@@ -245,7 +245,8 @@ var table = []row{
 		"kit/loadgen", "labs/benchrows", "ycsb"}, third: []string{
 		"github.com/dgraph-io/ristretto/v2", "github.com/maypok86/otter/v2",
 		"github.com/VictoriaMetrics/fastcache",
-		"github.com/coocood/freecache", "github.com/bradfitz/gomemcache"}, traits: mayClock},
+		"github.com/coocood/freecache", "github.com/bradfitz/gomemcache", "golang.org/x/sys"},
+		traits: mayClock},
 	{path: "labs/paths", may: []string{"erpc", "kit/cli", "transport", "transport/auto",
 		"transport/shm", "transport/udp"}, third: xsys, traits: mayClock | mayUnsafe},
 	{path: "labs/raft", may: []string{"erpc", "transport", "transport/udp", "transport/shm",

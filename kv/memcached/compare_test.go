@@ -90,7 +90,7 @@ func comparable(answer string) string {
 // TestSameAsMemcached: the same random commands have the same answers.
 func TestSameAsMemcached(t *testing.T) {
 	theirs := original(t)
-	s, _ := newServer(t, 2, mica.Config{Readers: true})
+	s, _ := newServer(t, 2, mica.Config{})
 	ours := listen(t, s)()
 	r1, r2 := bufio.NewReader(theirs), bufio.NewReader(ours)
 	rnd := rand.New(rand.NewPCG(1, 2))

@@ -119,7 +119,7 @@ func TestClosed(t *testing.T) {
 	if err := s.Serve(ln); !errors.Is(err, ErrClosed) {
 		t.Error(err)
 	}
-	s.clearAfter(1)
+	s.flushAfter(1)
 	here, there := net.Pipe()
 	go s.take(there)
 	if _, err := io.ReadAll(here); err != nil {

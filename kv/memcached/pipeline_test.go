@@ -19,21 +19,6 @@ func (v *visited) Do(part int, fn func(p *mica.Partition)) error {
 	return v.Store.Do(part, fn)
 }
 
-// TestReads: gets do without the owners of partitions where they can, and gat does not.
-func TestReads(t *testing.T) {
-	s, _ := newServer(t, 2, mica.Config{Readers: true})
-	b := s.cfg.Store.(*beside)
-	play(s, "set a 0 0 1\r\nx\r\n", 1<<20)
-	for said, reads := range map[string]int{"get a\r\n": 1, "gets a a a\r\n": 1, "gat 0 a\r\n": 0,
-		strings.Repeat("get a\r\n", 10): 1} {
-		b.reads.Store(0)
-		got := play(s, said, 1<<20)
-		if n := int(b.reads.Load()); n != reads || !strings.HasPrefix(got, "VALUE a 0 1") {
-			t.Errorf("%q: %d reads, want %d: %q", said, n, reads, got)
-		}
-	}
-}
-
 // TestPipelinedGets: gets of one key that come together share a visit to each partition, and have
 // the answers that they have alone.
 func TestPipelinedGets(t *testing.T) {
@@ -66,6 +51,28 @@ func TestPipelinedGets(t *testing.T) {
 		}
 		if v.times > row.visits {
 			t.Errorf("%.60q: %d visits, want %d", row.said, v.times, row.visits)
+		}
+	}
+}
+
+// TestPipelines: commands that come together share visits to their partition, whatever they are.
+func TestPipelines(t *testing.T) {
+	s, _ := newServer(t, 1, mica.Config{})
+	v := &visited{Store: s.cfg.Store}
+	s.cfg.Store = v
+	for _, said := range []string{"set k 0 0 1\r\nx\r\n", "mg k v\r\n", "ms k 1\r\n1\r\n",
+		"touch k 0\r\n", "gat 0 k\r\n", "incr k 1\r\n", "decr k 1\r\n", "ma k\r\n",
+		"append k 0 0 0\r\n\r\n", "get k k\r\n",
+		"add k 0 0 1\r\nx\r\nmn\r\n", "set k 0 x 1\r\nx\r\nget k\r\n", "md k\r\n", "delete k\r\n"} {
+		const times = 32
+		alone := strings.Repeat(play(s, said, 1<<20), times)
+		v.times = 0
+		got := play(s, strings.Repeat(said, times), 1<<20)
+		if most := 3; v.times > most { // a batch for each part of an answer
+			t.Errorf("%q: %d visits for %d, want %d at most", said, v.times, times, most)
+		}
+		if said[0] != 'i' && said[0] != 'd' && said[:2] != "md" && got != alone {
+			t.Errorf("%q: %q, want %q", said, got, alone)
 		}
 	}
 }

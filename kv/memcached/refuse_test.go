@@ -95,31 +95,29 @@ func TestRefusedValues(t *testing.T) {
 // TestAnswersInOrder: keys of one get, and gets that come together, are answered in their order
 // when the answers are more than are made at a time.
 func TestAnswersInOrder(t *testing.T) {
-	for _, readers := range []bool{false, true} {
-		s, _ := newServer(t, 3, mica.Config{Memory: 8 << 20, Readers: readers})
-		var set, keys, gets, all, each strings.Builder
-		for i := range 2 * batch {
-			key, size := "key"+strconv.Itoa(i), i*i%97*300
-			if i%50 == 0 {
-				size = mica.MaxValue / 2
-			}
-			value := strings.Repeat(string(rune('a'+i%26)), size)
-			set.WriteString("set " + key + " 0 0 " + strconv.Itoa(size) + " noreply\r\n" + value + "\r\n")
-			keys.WriteString(" " + key + " none")
-			gets.WriteString("get " + key + "\r\n")
-			item := "VALUE " + key + " 0 " + strconv.Itoa(size) + "\r\n" + value + "\r\n"
-			all.WriteString(item)
-			each.WriteString(item + "END\r\n")
+	s, _ := newServer(t, 3, mica.Config{Memory: 8 << 20})
+	var set, keys, gets, all, each strings.Builder
+	for i := range 2 * batch {
+		key, size := "key"+strconv.Itoa(i), i*i%97*300
+		if i%50 == 0 {
+			size = mica.MaxValue / 2
 		}
-		play(s, set.String(), 1<<20)
-		for said, want := range map[string]string{
-			"get" + keys.String() + "\r\n":   all.String() + "END\r\n",
-			"gat 0" + keys.String() + "\r\n": all.String() + "END\r\n",
-			gets.String():                    each.String(),
-		} {
-			if got := play(s, said, 1<<20); got != want {
-				t.Errorf("%.20q: %d bytes, want %d", said, len(got), len(want))
-			}
+		value := strings.Repeat(string(rune('a'+i%26)), size)
+		set.WriteString("set " + key + " 0 0 " + strconv.Itoa(size) + " noreply\r\n" + value + "\r\n")
+		keys.WriteString(" " + key + " none")
+		gets.WriteString("get " + key + "\r\n")
+		item := "VALUE " + key + " 0 " + strconv.Itoa(size) + "\r\n" + value + "\r\n"
+		all.WriteString(item)
+		each.WriteString(item + "END\r\n")
+	}
+	play(s, set.String(), 1<<20)
+	for said, want := range map[string]string{
+		"get" + keys.String() + "\r\n":   all.String() + "END\r\n",
+		"gat 0" + keys.String() + "\r\n": all.String() + "END\r\n",
+		gets.String():                    each.String(),
+	} {
+		if got := play(s, said, 1<<20); got != want {
+			t.Errorf("%.20q: %d bytes, want %d", said, len(got), len(want))
 		}
 	}
 }
@@ -140,35 +138,33 @@ func (s *stuck) Write([]byte) (int, error) {
 // TestUnreadAnswers: what a client asks for and does not read costs the memory of a largest value
 // and little more, however much it is.
 func TestUnreadAnswers(t *testing.T) {
-	for _, readers := range []bool{false, true} {
-		for _, row := range []string{"get" + strings.Repeat(" k", 64) + "\r\n",
-			"gat 0" + strings.Repeat(" k", 64) + "\r\n", strings.Repeat("get k\r\n", 64),
-			"get" + strings.Repeat(" k l", 1000) + "\r\n", strings.Repeat("mg k v\r\n", 64)} {
-			s, _ := newServer(t, 2, mica.Config{Memory: 8 << 20, Readers: readers})
-			value := strings.Repeat("x", mica.MaxValue)
-			play(s, "set k 0 0 1048576\r\n"+value+"\r\nset l 0 0 1048576\r\n"+value+"\r\n", 1<<20)
-			const conns = 4
-			var before, after runtime.MemStats
-			runtime.GC()
-			runtime.ReadMemStats(&before)
-			end, ended := make(chan struct{}), make(chan struct{})
-			for range conns {
-				c := &stuck{tape{in: strings.NewReader(row)}, make(chan struct{}), end}
-				go func() {
-					newConn(s, c).serve()
-					ended <- struct{}{}
-				}()
-				<-c.full
-			}
-			runtime.GC()
-			runtime.ReadMemStats(&after)
-			close(end)
-			for range conns {
-				<-ended
-			}
-			if used := int64(after.HeapAlloc-before.HeapAlloc) / conns; used > 3<<20 {
-				t.Errorf("%.20q, readers %v: %d KiB a connection", row, readers, used>>10)
-			}
+	for _, row := range []string{"get" + strings.Repeat(" k", 64) + "\r\n",
+		"gat 0" + strings.Repeat(" k", 64) + "\r\n", strings.Repeat("get k\r\n", 64),
+		"get" + strings.Repeat(" k l", 1000) + "\r\n", strings.Repeat("mg k v\r\n", 64)} {
+		s, _ := newServer(t, 2, mica.Config{Memory: 8 << 20})
+		value := strings.Repeat("x", mica.MaxValue)
+		play(s, "set k 0 0 1048576\r\n"+value+"\r\nset l 0 0 1048576\r\n"+value+"\r\n", 1<<20)
+		const conns = 4
+		var before, after runtime.MemStats
+		runtime.GC()
+		runtime.ReadMemStats(&before)
+		end, ended := make(chan struct{}), make(chan struct{})
+		for range conns {
+			c := &stuck{tape{in: strings.NewReader(row)}, make(chan struct{}), end}
+			go func() {
+				newConn(s, c).serve()
+				ended <- struct{}{}
+			}()
+			<-c.full
+		}
+		runtime.GC()
+		runtime.ReadMemStats(&after)
+		close(end)
+		for range conns {
+			<-ended
+		}
+		if used := int64(after.HeapAlloc-before.HeapAlloc) / conns; used > 3<<20 {
+			t.Errorf("%.20q: %d KiB a connection", row, used>>10)
 		}
 	}
 }

@@ -7,7 +7,6 @@ import (
 	"io"
 	"net"
 	"strings"
-	"sync/atomic"
 	"testing"
 	"time"
 
@@ -46,11 +45,7 @@ func newServer(t testing.TB, n int, cfg mica.Config) (*Server, *uint32) {
 		}
 		parts = append(parts, p)
 	}
-	var store Store = NewLocal(func() uint32 { return now }, parts...)
-	if cfg.Readers {
-		store = &beside{Store: store, parts: parts}
-	}
-	s := New(Config{Store: store, Version: "1.2.3"})
+	s := New(Config{Store: NewLocal(func() uint32 { return now }, parts...), Version: "1.2.3"})
 	t.Cleanup(func() {
 		err := s.Close()
 		for _, p := range parts {
@@ -61,24 +56,6 @@ func newServer(t testing.TB, n int, cfg mica.Config) (*Server, *uint32) {
 		}
 	})
 	return s, &now
-}
-
-// beside is a Store whose lookups do without the owner of a partition.
-type beside struct {
-	Store
-	parts []*mica.Partition
-	reads atomic.Int64
-}
-
-func (b *beside) CanRead() bool { return true }
-
-func (b *beside) Read(partition int, fn func(r *mica.Reader)) error {
-	r, err := b.parts[partition].NewReader()
-	if err == nil {
-		b.reads.Add(1)
-		fn(r)
-	}
-	return err
 }
 
 // play gives a server what a client says, in pieces of a size, and returns the answers.
@@ -133,10 +110,8 @@ func TestScripts(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			for _, piece := range []int{1, 7, 1 << 20} {
 				for _, parts := range []int{1, 3} {
-					for _, readers := range []bool{false, true} {
-						s, _ := newServer(t, parts, mica.Config{Readers: readers})
-						check(t, s, script, piece)
-					}
+					s, _ := newServer(t, parts, mica.Config{})
+					check(t, s, script, piece)
 				}
 			}
 		})
@@ -277,8 +252,8 @@ var scripts = map[string]string{
 		< CLIENT_ERROR bad command line format
 		verbosity
 		< ERROR
-		stats slabs
-		< CLIENT_ERROR only the general statistics are kept
+		stats nothing
+		< CLIENT_ERROR no statistics of that name are kept
 		get s
 		< VALUE s 0 1
 		< x
@@ -365,8 +340,10 @@ var scripts = map[string]string{
 		< ERROR
 		mg a z
 		< CLIENT_ERROR invalid flag
-		mg a N30
+		mg a l
 		< CLIENT_ERROR invalid flag
+		mg a v v
+		< CLIENT_ERROR duplicate flag
 		mg a Tx
 		< CLIENT_ERROR bad token in command line format
 		ms a 3 MX

@@ -1,7 +1,6 @@
 package memcached
 
 import (
-	"context"
 	"crypto/tls"
 	"errors"
 	"log/slog"
@@ -21,9 +20,18 @@ var ErrClosed = errors.New("memcached: closed")
 type Config struct {
 	Store        Store
 	MaxConns     int           // default 1024
+	MaxItemSize  int           // bytes of the largest value; default 1 MiB, which is the most
 	WriteTimeout time.Duration // for answers to a slow client; default 10 s
-	IdleTimeout  time.Duration // between commands, and within one; default: none
+	ReadTimeout  time.Duration // for a command that has begun to come; default 30 s
+	IdleTimeout  time.Duration // between commands; default: none
 	TLS          *tls.Config   // connections are encrypted; nil: they are not
+	// Auth reports whether a user has that password. With it a client sends both in the value of its
+	// first set, "USER PASSWORD". Default: nobody is asked.
+	Auth func(user, password string) bool
+	// Buffers is the memory in bytes that all connections share for commands and answers of more
+	// than 4 KiB: a quarter for lines, and three eighths each for values and for answers. Default 16
+	// MiB; 3 MiB at least.
+	Buffers int
 	// Version is the answer to the command version. It begins with three numbers, which clients of
 	// libmemcached read. Default "1.6.0-erpc-kv".
 	Version string
@@ -33,16 +41,21 @@ type Config struct {
 // Server serves connections. It is made by New.
 type Server struct {
 	cfg   Config
-	reads Reading // the store, if lookups can do without its owner; else nil
-	start time.Time
-	mu    sync.Mutex // guards the following
-	lns   map[net.Listener]bool
-	conns map[net.Conn]bool
-	flush *time.Timer // a flush_all that is due later
-	ended bool
-	all   sync.WaitGroup
-	total atomic.Uint64 // connections
-	outs  sync.Pool     // of *[]byte: answers that are being made
+	parts int
+
+	start   time.Time
+	flushes []flush
+	mu      sync.Mutex // guards the following
+	lns     map[net.Listener]bool
+	conns   map[net.Conn]bool
+	flush   *time.Timer // a flush_all that is due later
+	ended   bool
+	all     sync.WaitGroup
+
+	total, rejected        atomic.Uint64 // connections
+	totals                 totals
+	works                  sync.Pool // of *work
+	lines, values, answers account
 }
 
 // New returns a Server. Its Store stays the caller's.
@@ -50,22 +63,38 @@ func New(cfg Config) *Server {
 	if cfg.MaxConns <= 0 {
 		cfg.MaxConns = 1024
 	}
+	if cfg.MaxItemSize <= 0 || cfg.MaxItemSize > mica.MaxValue {
+		cfg.MaxItemSize = mica.MaxValue
+	}
 	if cfg.WriteTimeout <= 0 {
 		cfg.WriteTimeout = 10 * time.Second
 	}
+	if cfg.ReadTimeout <= 0 {
+		cfg.ReadTimeout = 30 * time.Second
+	}
+	if cfg.Buffers <= 0 {
+		cfg.Buffers = 16 << 20
+	}
+	cfg.Buffers = max(cfg.Buffers, leastBuffers)
 	if cfg.Version == "" {
-		cfg.Version = "1.6.0-erpc-kv"
+		cfg.Version = defaultVersion
 	}
 	if cfg.Logger == nil {
 		cfg.Logger = slog.New(slog.DiscardHandler)
 	}
-	s := &Server{cfg: cfg, start: time.Now(), lns: map[net.Listener]bool{},
-		conns: map[net.Conn]bool{}}
-	if r, ok := cfg.Store.(Reading); ok && r.CanRead() {
-		s.reads = r
-	}
+	s := &Server{cfg: cfg, parts: cfg.Store.Partitions(), start: time.Now(),
+		lns: map[net.Listener]bool{}, conns: map[net.Conn]bool{}}
+	s.flushes = make([]flush, s.parts)
+	s.lines.limit = cfg.Buffers / 4
+	s.values.limit, s.answers.limit = cfg.Buffers*3/8, cfg.Buffers*3/8
 	return s
 }
+
+// defaultVersion begins as memcached's do, for clients that look.
+const defaultVersion = "1.6.0-erpc-kv"
+
+// leastBuffers has room for a largest value and a largest answer.
+const leastBuffers = 3 << 20
 
 // Serve takes connections of a listener, which it owns, until Close. When the system has no room
 // for one, as with too many open files, it logs that and tries again. Errors: ErrClosed, that of a
@@ -98,6 +127,7 @@ func (s *Server) take(conn net.Conn) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.ended || len(s.conns) >= s.cfg.MaxConns {
+		s.rejected.Add(1)
 		if s.cfg.TLS == nil { // a handshake takes too long here
 			sayPlain(conn, "ERROR Too many open connections")
 		}
@@ -132,57 +162,26 @@ func (s *Server) Close() error {
 		s.flush.Stop()
 	}
 	s.mu.Unlock()
+	for _, a := range []*account{&s.lines, &s.values, &s.answers} {
+		a.close()
+	}
 	s.all.Wait()
 	return err
 }
 
-// clear forgets all items.
-func (s *Server) clear() {
-	for i := range s.cfg.Store.Partitions() {
-		_ = s.cfg.Store.Do(i, (*mica.Partition).Clear) // a store that is closed has none
-	}
-}
-
-// clearAfter forgets all items that are there in so many seconds. The last call counts.
-func (s *Server) clearAfter(seconds int64) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.flush != nil {
-		s.flush.Stop()
-	}
-	if !s.ended {
-		s.flush = time.AfterFunc(time.Duration(seconds)*time.Second, s.clear)
-	}
-}
-
 // sum adds the counters of all partitions.
 func (s *Server) sum() (t mica.Stats, err error) {
-	all, err := s.counters()
-	for _, st := range all {
-		t.Items += st.Items
-		t.Bytes += st.Bytes
-		t.Memory += st.Memory
-		t.Hits += st.Hits
-		t.Misses += st.Misses
-		t.Puts += st.Puts
-		t.Evictions += st.Evictions + st.IndexEvictions
-		t.Expired += st.Expired
-	}
-	return t, err
-}
-
-// counters returns those of each partition.
-func (s *Server) counters() (list []mica.Stats, err error) {
-	if c, ok := s.cfg.Store.(counted); ok {
-		return c.Stats(context.Background())
-	}
-	for i := range s.cfg.Store.Partitions() {
-		err := s.cfg.Store.Do(i, func(p *mica.Partition) { list = append(list, p.Stats()) })
+	for i := range s.parts {
+		err := s.cfg.Store.Do(i, func(p *mica.Partition) {
+			st := p.Stats()
+			t.Add(&st)
+		})
 		if err != nil {
-			return nil, err
+			return t, err
 		}
 	}
-	return list, nil
+	t.Evictions += t.IndexEvictions
+	return t, nil
 }
 
 func (s *Server) open() int {

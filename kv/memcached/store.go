@@ -1,7 +1,6 @@
 package memcached
 
 import (
-	"context"
 	"sync"
 	"time"
 
@@ -15,21 +14,6 @@ type Store interface {
 	// Do runs fn, which does not block, on a partition while nobody else uses it, and waits. After
 	// an error fn has not run.
 	Do(partition int, fn func(p *mica.Partition)) error
-}
-
-// Reading is a Store whose partitions others can read while they are used.
-type Reading interface {
-	Store
-	// CanRead reports whether Read may be used in place of Do for lookups.
-	CanRead() bool
-	// Read runs fn, which does not block, with a reader of a partition. After an error fn has not
-	// run.
-	Read(partition int, fn func(r *mica.Reader)) error
-}
-
-// counted is a Store that counts what was read beside its partitions too.
-type counted interface {
-	Stats(ctx context.Context) ([]mica.Stats, error)
 }
 
 // Local is a Store of this process, with a lock per partition.

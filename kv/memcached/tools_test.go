@@ -30,8 +30,8 @@ func tool(t *testing.T, name string, args ...string) (out string, err error) {
 
 // TestTools: the commands of libmemcached do with the server what they are for.
 func TestTools(t *testing.T) {
-	s, _ := newServer(t, 2, mica.Config{Readers: true})
-	s.cfg.Version = New(Config{}).cfg.Version
+	s, _ := newServer(t, 2, mica.Config{})
+	s.cfg.Version = defaultVersion
 	servers := "--servers=" + listen(t, s)().RemoteAddr().String()
 	file := filepath.Join(t.TempDir(), "colour")
 	if err := os.WriteFile(file, []byte("blue"), 0o600); err != nil {
@@ -71,7 +71,7 @@ func TestTools(t *testing.T) {
 // TestCapable: libmemcached's test of a server's protocol finds nothing wrong.
 func TestCapable(t *testing.T) {
 	s, _ := newServer(t, 2, mica.Config{})
-	s.cfg.Version = New(Config{}).cfg.Version
+	s.cfg.Version = defaultVersion
 	host, port, _ := strings.Cut(listen(t, s)().RemoteAddr().String(), ":")
 	out, err := tool(t, "memccapable", "-h", host, "-p", port, "-a")
 	if err != nil || strings.Contains(out, "FAIL") {

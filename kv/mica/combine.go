@@ -34,7 +34,7 @@ func (p *Partition) Concat(
 
 // rewrite gives an item the value that is in scratch.
 func (p *Partition) rewrite(hash uint64, key []byte, at place, old *Item) (uint64, error) {
-	c := content{key, p.scratch, old.Flags, old.Expires}
+	c := content{key: key, value: p.scratch, flags: old.Flags, expires: old.Expires}
 	if err := p.check(&c); err != nil {
 		return 0, err
 	}

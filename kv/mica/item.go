@@ -16,6 +16,7 @@ const (
 	bitDead     = 1 << iota // log: nobody refers to the item. heap: the block is free
 	bitPrevFree             // heap: the block before this one is free
 	bitFlags                // the item has a word of flags
+	// Marks follow.
 )
 
 const (
@@ -108,6 +109,8 @@ func (s *space) read(pos uint64, it *Item) {
 type content struct {
 	key, value     []byte
 	flags, expires uint32
+	version        uint64 // 0: the next one
+	marks          Marks
 }
 
 func (c *content) units() uint64 { return units(len(c.key), len(c.value), c.flags) }
@@ -115,6 +118,7 @@ func (c *content) units() uint64 { return units(len(c.key), len(c.value), c.flag
 // put writes an item, with the given bits beside bitFlags.
 func (s *space) put(pos uint64, c *content, version, bits uint64) {
 	at := pos + 2
+	bits |= uint64(c.marks) << marksShift
 	if c.flags != 0 {
 		bits |= bitFlags
 		s.set(at, uint64(c.flags))

@@ -111,7 +111,8 @@ func (m *model) sync(key []byte) (Item, bool) {
 }
 
 func (m *model) set(key, value []byte, flags, expires uint32, version uint64) {
-	m.items[string(key)] = Item{bytes.Clone(value), version, flags, expires}
+	m.items[string(key)] = Item{Value: bytes.Clone(value), Version: version, Flags: flags,
+		Expires: expires}
 }
 
 // fails compares an error with what it must be; a store may be full.

@@ -20,6 +20,9 @@ type Write struct {
 	Expires uint32 // on the clock of SetNow; 0: never
 	If      Condition
 	Version uint64 // for IfVersion
+
+	NewVersion uint64 // of the item, of which the lower 48 bits count; 0: the next one
+	Marks      Marks
 }
 
 // atFull is how many buckets a write looks at for expired items when the partition is full.
@@ -39,7 +42,8 @@ func (p *Partition) Write(w *Write) (version uint64, err error) {
 }
 
 func (p *Partition) write(w *Write) (version uint64, err error) {
-	c := content{w.Key, w.Value, w.Flags, w.Expires}
+	c := content{key: w.Key, value: w.Value, flags: w.Flags, expires: w.Expires,
+		version: w.NewVersion, marks: w.Marks}
 	if err := p.check(&c); err != nil {
 		return 0, err
 	}
@@ -151,7 +155,7 @@ func (p *Partition) store(hash uint64, at place, c *content) (version uint64, er
 
 // append writes an item to the log, or over its old one if that has the same size and is not old.
 func (p *Partition) append(hash uint64, at place, c *content) uint64 {
-	n, v := c.units(), p.nextVersion()
+	n, v := c.units(), p.versionFor(c.version)
 	if at.b != nil {
 		if p.log.size(at.pos) == n && at.age <= p.old {
 			p.log.put(at.pos, c, v, 0)
@@ -174,7 +178,7 @@ func (p *Partition) append(hash uint64, at place, c *content) uint64 {
 func (p *Partition) keep(hash uint64, at place, c *content) (uint64, error) {
 	s, n := &p.heap.space, (c.units()+lineUnits-1)/lineUnits
 	if at.b != nil && p.heap.lines(at.pos) == n {
-		v := p.nextVersion()
+		v := p.versionFor(c.version)
 		s.put(at.pos, c, v, s.words[at.pos+1]&bitPrevFree)
 		return v, nil
 	}
@@ -191,7 +195,7 @@ func (p *Partition) keep(hash uint64, at place, c *content) (uint64, error) {
 		}
 		return 0, ErrFull
 	}
-	v := p.nextVersion()
+	v := p.versionFor(c.version)
 	s.put(pos, c, v, s.words[pos+1]&bitPrevFree)
 	p.stats.Items++
 	p.stats.Bytes += n * lineUnits * unit

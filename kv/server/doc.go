@@ -26,10 +26,10 @@
 //
 // # Others
 //
-// [Server.Do] runs a function in the thread that owns a partition: for other protocols on the same
-// items, such as that of package memcached. With Config.Store.Readers [Server.Read] looks keys up
-// in the goroutine of the caller, without that thread: it costs each write some cycles, and saves
-// each lookup two changes of threads.
+// [Server.Do] runs a function on a partition: for other protocols on the same items, such as that
+// of package memcached. It runs in the thread of the partition's loop, which costs two changes of
+// threads. With Config.Shared each partition has a lock, which its loop takes once for a burst of
+// requests, and the function runs in the goroutine of the caller.
 //
 // # Restarts
 //

@@ -58,29 +58,6 @@ func TestMultiBound(t *testing.T) {
 	}
 }
 
-// TestReadMisses: lookups beside the owner are counted, those that find something and others.
-func TestReadMisses(t *testing.T) {
-	s := serve(t, server.Config{Store: mica.Config{Readers: true}})
-	c := connect(t, s.addrs[0])
-	if _, err := c.Put(t.Context(), []byte("here"), nil); err != nil {
-		t.Fatal(err)
-	}
-	for range 3 {
-		err := s.Read(0, func(r *mica.Reader) {
-			for _, key := range []string{"here", "gone", "lost"} {
-				r.Get(mica.Hash([]byte(key)), []byte(key))
-			}
-		})
-		if err != nil {
-			t.Fatal(err)
-		}
-	}
-	list, err := s.Stats(t.Context())
-	if err != nil || list[0].Hits != 3 || list[0].Misses != 6 {
-		t.Errorf("%+v, %v", list, err)
-	}
-}
-
 // TestPartitionLimits: as many partitions as a layout can have, and no more.
 func TestPartitionLimits(t *testing.T) {
 	for n, want := range map[int]error{-1: mica.ErrConfig, 0: nil, 1: nil,

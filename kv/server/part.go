@@ -3,6 +3,7 @@ package server
 import (
 	"errors"
 	"fmt"
+	"sync"
 
 	"github.com/userspace-rpc/erpc/erpc"
 	"github.com/userspace-rpc/erpc/kv/message"
@@ -19,7 +20,8 @@ type part struct {
 	tick   *erpc.Timer
 	layout []byte // the answer to Info
 
-	readers readers
+	mu   sync.Mutex // with Shared: guards the store
+	gone bool       // the store is closed
 
 	lookups [message.MaxMulti]mica.Lookup
 	hashes  [erpc.MaxBatch]uint64
@@ -35,9 +37,13 @@ func newPart(s *Server, number int) (*part, error) {
 	if err != nil {
 		return nil, errors.Join(err, store.Close())
 	}
+	store.SetNow(s.cfg.Clock())
 	p := &part{s: s, number: number, store: store, nexus: nexus}
 	for typ, fn := range map[uint8]erpc.BatchHandler{message.Get: p.gets, message.Write: p.writes,
 		message.Delete: p.deletes, message.Increment: p.increments} {
+		if s.cfg.Shared {
+			fn = p.burst(fn)
+		}
 		if s.cfg.OneByOne {
 			err = errors.Join(err, nexus.Register(typ, erpc.Dispatch, single(fn)))
 		} else {
@@ -46,6 +52,9 @@ func newPart(s *Server, number int) (*part, error) {
 	}
 	for typ, fn := range map[uint8]erpc.Handler{message.Touch: p.touch, message.MultiGet: p.multi,
 		message.Stats: p.stats, message.Info: p.info} {
+		if s.cfg.Shared {
+			fn = p.one(fn)
+		}
 		err = errors.Join(err, nexus.Register(typ, erpc.Dispatch, fn))
 	}
 	if err != nil {
@@ -67,6 +76,8 @@ func (p *part) run() error { return p.rpc.Run(p.s.closed.Load) }
 
 // ticked tells the partition the time, and looks at some buckets.
 func (p *part) ticked() {
+	p.lock()
+	defer p.unlock()
 	p.store.SetNow(p.s.cfg.Clock())
 	p.store.Sweep(min(p.store.Buckets()/64+1, 256))
 	_ = p.tick.Reset(p.s.cfg.Tick) // the loop is closed otherwise
@@ -280,7 +291,7 @@ func (p *part) multi(h erpc.ReqHandle) {
 }
 
 func (p *part) stats(h erpc.ReqHandle) {
-	st := p.counters()
+	st := p.store.Stats()
 	_ = h.RespondBytes(message.AppendStats(nil, st))
 }
 

@@ -21,11 +21,12 @@ var ErrTransports = errors.New("kv: one transport for each partition is needed")
 
 // Config describes a server.
 type Config struct {
-	Partitions int // at most message.MaxLayout; default 1
-	// Store is each partition; FirstVersion is the server's. With Readers other goroutines look keys
-	// up by Server.Read.
-	Store    mica.Config
-	OneByOne bool // no batches: for measurements
+	Partitions int         // at most message.MaxLayout; default 1
+	Store      mica.Config // of each partition; FirstVersion is the server's
+	OneByOne   bool        // no batches: for measurements
+	// Shared gives each partition a lock, which its loop holds while it runs a burst of requests. So
+	// Do runs its function in the goroutine of the caller, and waits for no loop.
+	Shared bool
 	// Clock returns the time in seconds, which does not go back. Default: the system's.
 	Clock func() uint32
 	// Tick is how often a partition is told the time, and looks at some buckets for expired items.
@@ -50,9 +51,7 @@ type Server struct {
 	once   sync.Once
 	ended  chan struct{} // no loop runs any more
 	mu     sync.Mutex    // guards the start of Serve, and Close
-	// reading is held by Read, and by Close before it gives memory back.
-	reading sync.RWMutex
-	begun   bool
+	begun  bool
 }
 
 // New makes a server with all the memory of its partitions. Errors: mica.ErrConfig,
@@ -207,22 +206,27 @@ func (s *Server) Close() (err error) {
 		if begun {
 			<-s.ended
 		}
-		s.reading.Lock()
-		defer s.reading.Unlock()
 		for _, p := range s.parts {
 			if !begun {
 				err = errors.Join(err, p.nexus.Close())
 			}
+			p.lock()
+			p.gone = true
 			err = errors.Join(err, p.store.Close())
+			p.unlock()
 		}
 	})
 	return err
 }
 
-// Do runs fn in the thread that owns a partition, and waits until it has returned. fn must not
-// block. The error is erpc.ErrClosed: then fn has not run, nor will it.
+// Do runs fn in the thread that owns a partition, and waits until it has returned. With Shared fn
+// runs in the goroutine of the caller, under the partition's lock. fn must not block. The error is
+// erpc.ErrClosed: then fn has not run, nor will it.
 func (s *Server) Do(partition int, fn func(p *mica.Partition)) error {
 	p := s.parts[partition]
+	if s.cfg.Shared {
+		return p.locked(fn)
+	}
 	s.mu.Lock()
 	begun := s.begun
 	s.mu.Unlock()
@@ -253,7 +257,7 @@ func (s *Server) Stats(ctx context.Context) (list []mica.Stats, err error) {
 			return nil, err
 		}
 		var st mica.Stats
-		if err := s.Do(i, func(*mica.Partition) { st = s.parts[i].counters() }); err != nil {
+		if err := s.Do(i, func(*mica.Partition) { st = s.parts[i].store.Stats() }); err != nil {
 			return nil, err
 		}
 		list = append(list, st)

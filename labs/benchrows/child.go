@@ -71,6 +71,9 @@ func (c *Child) Address() (addr string, err error) {
 	return addr, nil
 }
 
+// Pid returns the number of the process.
+func (c *Child) Pid() int { return c.cmd.Process.Pid }
+
 // Stop ends it in peace.
 func (c *Child) Stop() error { return errors.Join(c.stdin.Close(), c.cmd.Wait()) }
 

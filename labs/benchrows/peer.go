@@ -62,6 +62,17 @@ func (p *Peer) connect(addr string) (err error) {
 	return err
 }
 
+// Address returns the address of the server.
+func (p *Peer) Address() string { return p.conn.RemoteAddr().String() }
+
+// Pid returns the number of the process, 0 if StartPeer has started none.
+func (p *Peer) Pid() int {
+	if p.cmd == nil {
+		return 0
+	}
+	return p.cmd.Process.Pid
+}
+
 // Stop ends the connection, and the process if StartPeer has started one.
 func (p *Peer) Stop() {
 	if p.conn != nil {

@@ -52,7 +52,7 @@ func serveBare(tr transport.Transport) error {
 // serveStore serves keys 0 to n-1 to erpc's clients and to memcached's.
 func serveStore(tr transport.Transport, n int) error {
 	srv, err := server.New(server.Config{Rpc: erpc.Config{NoHugepages: true},
-		Store: mica.Config{Mode: mica.Store, Memory: memory(n), Readers: true}})
+		Store: mica.Config{Mode: mica.Store, Memory: memory(n)}, Shared: true})
 	if err != nil {
 		return errors.Join(err, tr.Close())
 	}

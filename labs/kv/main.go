@@ -22,6 +22,8 @@ func main() {
 	network := flag.String("net", "", "udp or shm: measure the server, over this transport")
 	child := flag.String("child", "", "for the program itself: be such a server")
 	asJSON := flag.Bool("json", false, "with -net: print one JSON object")
+	var text textFlags
+	text.register()
 	flag.Parse()
 	if *keys < 1 || *rounds < 1 || *each <= 0 || flag.NArg() > 0 {
 		flag.Usage()
@@ -32,6 +34,15 @@ func main() {
 		fmt.Fprintln(os.Stderr, err)
 		os.Exit(2)
 	}
+	if mode, ok := strings.CutPrefix(*child, "text "); ok {
+		end(serveText(*keys, text.load.value, mode))
+		return
+	}
+	if text.servers != "" {
+		text.load.keys, text.load.cpu = *keys, *name == "cpu"
+		end(measureText(text.load, text.servers, *only, *rounds, *each, *asJSON))
+		return
+	}
 	if *network != "" {
 		var err error
 		if *child != "" {
@@ -39,19 +50,13 @@ func main() {
 		} else {
 			err = measureServers(*keys, *network, *only, *rounds, *each, *asJSON)
 		}
-		if err != nil {
-			fmt.Fprintln(os.Stderr, err)
-			os.Exit(1)
-		}
+		end(err)
 		return
 	}
 	b := newBench(*keys)
 	b.clock = clock
 	caches, err := b.fill(strings.Split(*only, ","))
-	if err != nil {
-		fmt.Fprintln(os.Stderr, err)
-		os.Exit(1)
-	}
+	end(err)
 	for range *rounds {
 		for _, c := range caches {
 			c.gets = append(c.gets, b.time(*each, func() { b.get(c) }))
@@ -69,6 +74,14 @@ func main() {
 	report(*keys, caches)
 	if b.wrong > 0 {
 		fmt.Fprintf(os.Stderr, "%d wrong answers\n", b.wrong)
+		os.Exit(1)
+	}
+}
+
+// end ends the program if there is an error.
+func end(err error) {
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
 		os.Exit(1)
 	}
 }

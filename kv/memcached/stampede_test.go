@@ -1,0 +1,186 @@
+package memcached
+
+import (
+	"strconv"
+	"strings"
+	"testing"
+
+	"github.com/userspace-rpc/erpc/kv/mica"
+)
+
+// TestStampedes: of the clients that find an item missing, old or stale, one is told to make a new
+// value.
+func TestStampedes(t *testing.T) {
+	s, now := newServer(t, 2, mica.Config{FirstVersion: 100})
+	check(t, s, `
+		mg a v N30 t
+		< VA 0 t30 W
+		< 
+		mg a v N30
+		< VA 0 Z
+		< 
+		ms a 3 T100
+		new
+		< HD
+		mg a v N30 R30
+		< VA 3
+		< new
+		md a I T20
+		< HD
+		mg a v t
+		< VA 3 t20 X W
+		< new
+		mg a v t
+		< VA 3 t20 Z X
+		< new
+		get a
+		< VALUE a 0 3
+		< new
+		< END
+		ms a 1 T20
+		x
+		< HD
+		mg a R10
+		< HD
+		mg a R30 t
+		< HD t20 W
+		mg a R30
+		< HD Z
+		mg b N0 E77 c
+		< HD c77 W
+		mg none
+		< EN`, 1000)
+	*now += 20
+	check(t, s, "mg a\n< EN", 1000)
+	for _, piece := range []int{1, 1000} {
+		s, _ := newServer(t, 1, mica.Config{FirstVersion: 100})
+		check(t, s, metaScript, piece)
+	}
+}
+
+// metaScript has the meta flags beside those of TestStampedes.
+const metaScript = `
+	ms a 1 c E500
+	x
+	< HD c500
+	ms a 1 C400 I c
+	y
+	< HD c101
+	mg a v
+	< VA 1 X W
+	< y
+	ms a 1 C999 I
+	z
+	< EX
+	md a x
+	< HD
+	mg a v s c
+	< VA 0 s0 c101 Z X
+	< 
+	md a x I E600
+	< HD
+	mg a c
+	< HD c600 X W
+	md a C1 I
+	< EX
+	md none I
+	< NF
+	ms b 2 MA N60
+	cd
+	< HD
+	ms b 2 MP s E700 c
+	ab
+	< HD s4 c700
+	mg b v t
+	< VA 4 t60
+	< abcd
+	ms none 1 MA C5 N10
+	x
+	< NS
+	ma n N60 J41 v t
+	< VA 2 t60
+	< 41
+	ma n v E800 c
+	< VA 2 c800
+	< 42
+	ma none
+	< NF
+	mg h h
+	< EN
+	ms h 1
+	x
+	< HD
+	mg h h u
+	< HD h0
+	mg h h
+	< HD h0
+	mg h h
+	< HD h1
+	mg h v C999
+	< VA 1
+	< x
+	mg h v C106 Pp Ll
+	< HD
+	me h
+	< ME h exp=-1 cas=106 fetch=yes cls=1 size=2
+	me none
+	< EN
+	me aA== b
+	< ME aA== exp=-1 cas=106 fetch=yes cls=1 size=2
+	mg a E281474976710656
+	< CLIENT_ERROR bad token in command line format
+	mg a Rx
+	< CLIENT_ERROR bad token in command line format
+	ma a Jx
+	< CLIENT_ERROR bad token in command line format`
+
+// TestFlushes: the last flush_all counts, and a time may be one of the calendar.
+func TestFlushes(t *testing.T) {
+	s, now := newServer(t, 2, mica.Config{})
+	const gone, there = "\nget a b\n< END", "\nget a b\n< VALUE a 0 1\n< x\n< VALUE b 0 1\n< x\n< END"
+	const set = "\nset a 0 0 1\nx\n< STORED\nset b 0 0 1\nx\n< STORED"
+	check(t, s, "flush_all 3\n< OK\nflush_all\n< OK"+set, 1000)
+	*now += 3
+	check(t, s, there+"\nflush_all 3\n< OK"+there, 1000)
+	*now += 2
+	check(t, s, there, 1000)
+	*now++
+	check(t, s, gone+set+there, 1000)
+	check(t, s, "flush_all "+strconv.Itoa(int(*now)+5)+"\n< OK"+there, 1000)
+	*now += 5
+	check(t, s, gone+set+"\nflush_all 1\n< OK\nflush_all 10\n< OK", 1000)
+	*now++
+	check(t, s, there, 1000)
+}
+
+// TestAuth: nothing is done for a client before it has shown a user and a password.
+func TestAuth(t *testing.T) {
+	for _, row := range []struct{ said, want string }{
+		{"get a\r\nmn\r\n", "CLIENT_ERROR unauthenticated\r\n"},
+		{"mn\r\nmn\r\n", "CLIENT_ERROR unauthenticated\r\n"},
+		{"ms a 9\r\nflush_all\r\n", "CLIENT_ERROR unauthenticated\r\n"},
+		{"set a 0 0 7\r\nme open\r\nmn\r\n", "CLIENT_ERROR authentication failure\r\n"},
+		{"set a 0 0 9\r\nyou Sesam\r\nmn\r\n", "CLIENT_ERROR authentication failure\r\n"},
+		{"set a 0 0 8\r\nmeSesame\r\nmn\r\n", "CLIENT_ERROR authentication failure\r\n"},
+		{"set a 0 0 9000\r\n", "CLIENT_ERROR auth token too long\r\n"},
+		{"get" + strings.Repeat(" a", 1<<16), "CLIENT_ERROR line too long\r\n"},
+		{"set a 0 0 9\r\nme Sesame\r\nget a\r\n", "STORED\r\nEND\r\n"},
+	} {
+		for _, piece := range []int{1, 1000} {
+			s, _ := newServer(t, 1, mica.Config{})
+			s.cfg.Auth = func(user, password string) bool { return user == "me" && password == "Sesame" }
+			if got := play(s, row.said, piece); got != row.want {
+				t.Errorf("%.20q: %q, want %q", row.said, got, row.want)
+			}
+		}
+	}
+}
+
+// TestSmallItems: values are as large as the operator allows.
+func TestSmallItems(t *testing.T) {
+	s, _ := newServer(t, 1, mica.Config{})
+	s.cfg.MaxItemSize = 5
+	check(t, s, "set a 0 0 5\nhello\n< STORED\nset a 0 0 6\nhello!\n"+
+		"< SERVER_ERROR object too large for cache\nms a 6\nhello!\n"+
+		"< SERVER_ERROR object too large for cache\nget a\n< VALUE a 0 5\n< hello\n< END", 1000)
+}
