@@ -26,8 +26,8 @@ func (p *peer) denied(err error) {
 	p.denial.err = err
 }
 
-// lost looks at why the session that this side has dialled has ended.
-func (p *peer) lost(err error) {
+// ended looks at why the session that this side has dialled has ended.
+func (p *peer) ended(err error) {
 	if errors.Is(err, erpc.ErrDenied) || errors.Is(err, erpc.ErrInsecure) {
 		p.denied(err)
 	}

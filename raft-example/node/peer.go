@@ -311,7 +311,7 @@ func (p *peer) session() *erpc.Session {
 	addr, ok := p.n.rep.Member(p.id)
 	if p.sess != nil && (p.sess.Err() != nil || ok && addr != p.addr) {
 		if err := p.sess.Err(); err != nil {
-			p.lost(err)
+			p.ended(err)
 		} else {
 			_ = p.n.rpc.CloseSession(p.sess)
 		}
