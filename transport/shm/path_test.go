@@ -50,7 +50,7 @@ func TestPath(t *testing.T) {
 		}
 		want := transport.Path{
 			MTU: DefaultMTU, HostDelay: time.Millisecond,
-			Shared: true, Alone: true, Checksummed: true, Private: !others,
+			Shared: true, Alone: true, Checksummed: true, Private: !others, Local: true,
 		}
 		for range 2 {
 			for _, dst := range []transport.Addr{b.LocalAddr(), a.LocalAddr(), newAddr(), {}} {

@@ -247,6 +247,7 @@ func TestPath(t *testing.T) {
 			}
 			for range 2 {
 				for _, dst := range []transport.Addr{b.LocalAddr(), {}} {
+					want.Local = dst != transport.Addr{}
 					if got := a.Path(dst); got != want {
 						t.Errorf("Path(%v) = %+v, want %+v", dst, got, want)
 					}
