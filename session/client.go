@@ -158,7 +158,6 @@ type Client struct {
 	full       uint32 // Params.PerPacket as agreed; a cut makes that smaller
 	window     uint16 // packets that may be in flight: so many of the credits are in use
 	first      uint16 // ... at first, and at least; 0: all credits, always
-	least      uint8  // ... at least on a slow path, but one
 	backoff    backoff
 	path       *pathEstimate // nil until credits were missing
 }

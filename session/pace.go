@@ -53,6 +53,7 @@ type pacer struct {
 	waiting  bool          // the owner was asked to call Release
 	late     bool          // inside Release: time lost by coming late is made up for
 	losses   bool          // the window follows losses, and there is no controller
+	least    uint8         // packets that the window holds on a slow path at least, but one
 }
 
 func newPacer(cfg *Pacing) pacer {

@@ -92,7 +92,7 @@ func (c *Client) SetWindow(first int, hosts time.Duration) {
 // SetLeastWindow says, before Open, how many packets the window holds at least, be the path as slow
 // and as lossy as it may. Default 1.
 func (c *Client) SetLeastWindow(least int) {
-	c.least = uint8(min(max(least, 1), math.MaxUint8) - 1)
+	c.pace.least = uint8(min(max(least, 1), math.MaxUint8) - 1)
 }
 
 // openWindow begins with the credits that were agreed on.
@@ -138,7 +138,7 @@ func (c *Client) lack() {
 func (c *Client) resize(size int) {
 	least := int(c.first)
 	if c.path.low {
-		least = max(int(c.quiet), int(c.least)) + 1
+		least = max(int(c.quiet), int(c.pace.least)) + 1
 	}
 	size = max(least, min(size, c.Params.Credits))
 	c.credits += int32(size) - int32(c.window)

@@ -184,7 +184,7 @@ func TestFlowsStop(t *testing.T) {
 		b := beside{100e6, time.Millisecond, 5 * time.Millisecond, n, n, erpc.CCCubic}
 		r := b.start(t)
 		r.c.run(2 * time.Second)
-		with := r.measure(2 * time.Second)
+		with := r.measure(10 * time.Second)
 		for _, f := range r.flows {
 			f.Stop()
 		}
