@@ -42,7 +42,7 @@ func (p *paths) plan(path *transport.Path) *pathPlan {
 		plan.hosts = max(plan.hosts, localDelay)
 	}
 	// A host that holds packets up by itself is no sign of loss.
-	plan.timing.RTOMin = minRTO(&p.cfg.Timing, plan.hosts)
+	plan.timing.RTOMin = minRTO(&p.cfg.Timing, path.HostDelay)
 	p.plans = append(p.plans, plan)
 	return plan
 }
@@ -52,7 +52,8 @@ func (p *paths) plan(path *transport.Path) *pathPlan {
 const rtoHosts = 20
 
 // localDelay is what a host may add to a round trip between two of its own processes at least,
-// where timeouts and windows ask: both wait for the same processors, which run others for ms first.
+// where windows ask: both wait for the same processors, which run others for ms first. Timeouts do
+// not, or each lost packet of a small call would take 20 ms.
 const localDelay = time.Millisecond
 
 // minRTO returns the least retransmission timeout where the hosts add delay to a round trip.

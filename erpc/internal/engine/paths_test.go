@@ -11,7 +11,7 @@ import (
 
 // TestPathPlans: sessions whose hosts add the same delay share a plan, whatever else their paths
 // have, and others do not. Their congestion control is made once for each delay. Paths within a
-// machine have plans of their own, with the patience that processes there need.
+// machine have plans of their own: windows allow for hosts there, and small calls wait no longer.
 func TestPathPlans(t *testing.T) {
 	timing, err := session.Timing{RTOMax: time.Second}.Fill()
 	if err != nil {
@@ -61,7 +61,8 @@ func TestPathPlans(t *testing.T) {
 	cfg.Pacing = func(*transport.Path) *session.Pacing { return nil }
 	for _, d := range delays {
 		plan := p.plan(&transport.Path{HostDelay: d, Local: true})
-		if plans[plan] != 0 || plan.pacing != nil || plan.timing.RTOMin != 20*time.Millisecond {
+		if plans[plan] != 0 || plan.pacing != nil || plan.hosts != time.Millisecond ||
+			plan.timing.RTOMin != max(timing.RTOMin, 20*d) {
 			t.Errorf("hosts add %v, local: plan %+v", d, plan)
 		}
 	}
