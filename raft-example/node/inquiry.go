@@ -30,8 +30,8 @@ type inquiry struct {
 	dialed []*erpc.Session  // for this alone
 }
 
-// probeTime is how long a member may take to say who it is: less than admin commands wait, and longer
-// than a busy machine keeps a process waiting.
+// probeTime is how long a member may take to say who it is: less than admin commands wait, and
+// longer than a busy machine keeps a process waiting.
 const probeTime = 2 * time.Second
 
 // concerned returns whom a change concerns, and where they are.
