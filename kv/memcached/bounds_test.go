@@ -108,6 +108,25 @@ func TestSlowSenders(t *testing.T) {
 	s.values.give(held)
 }
 
+// TestNoRoom: a client whose answer finds no memory leaves nothing to those who come next, but its
+// count.
+func TestNoRoom(t *testing.T) {
+	s, _ := bounded(t, forever)
+	s.answers.limit = sizeOf(0) // less than its answer needs
+	for range 20 {
+		if got := play(s, "mn\r\nget small\r\nget k\r\n", 1<<20); strings.Contains(got, "VALUE k") {
+			t.Fatalf("it had room: %d bytes", len(got))
+		}
+		const small = "VALUE small 0 1\r\nx\r\nEND\r\n"
+		if got := play(s, "get small\r\nmn\r\n", 1); got != small+"MN\r\n" {
+			t.Fatalf("the next client has %q", got)
+		}
+	}
+	if n := s.totals[getHits].Load(); n != 40 {
+		t.Errorf("%d hits, want 40", n)
+	}
+}
+
 // TestOtherProtocols: a client of another protocol learns at once that it is wrong here.
 func TestOtherProtocols(t *testing.T) {
 	_, dial := bounded(t, forever)

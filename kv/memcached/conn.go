@@ -97,14 +97,16 @@ func (c *conn) begin() {
 	}
 }
 
-// pause gives back what is needed only by commands that run. There are no answers.
+// pause gives back what is needed only by commands that run. There are no answers. Nothing of a
+// batch that could not end is left to the next connection.
 func (c *conn) pause() {
 	if c.w == nil {
 		return
 	}
 	c.out.shrink()
 	c.out.base, c.out.buf = nil, nil
-	c.w.n, c.w.at = 0, 0
+	c.w.n, c.w.at, c.w.room = 0, 0, 0
+	c.s.count(&c.w.counts)
 	c.s.works.Put(c.w)
 	c.w = nil
 }
