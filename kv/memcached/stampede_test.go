@@ -132,7 +132,19 @@ const metaScript = `
 	mg a Rx
 	< CLIENT_ERROR bad token in command line format
 	ma a Jx
-	< CLIENT_ERROR bad token in command line format`
+	< CLIENT_ERROR bad token in command line format
+	ma made N60 J7 t
+	< HD t60
+	ma made
+	< HD
+	ma quiet N0 J3 q
+	ma quiet v
+	< VA 1
+	< 4
+	ma shown N0 J5 v q
+	< VA 1
+	< 5
+	ma shown v q`
 
 // TestFlushes: the last flush_all counts, and a time may be one of the calendar.
 func TestFlushes(t *testing.T) {
