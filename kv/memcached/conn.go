@@ -156,7 +156,7 @@ func (c *conn) noEnd(b []byte) next {
 	switch {
 	case b[0] == binaryMagic || b[0] == tlsHandshake:
 		return quit
-	case len(b) < maxLine:
+	case len(b) < maxLine && (c.known || len(b) < baseInput):
 		c.need = len(b) + 1
 		return wait
 	case c.beginLong(b):
