@@ -44,14 +44,16 @@ type conn struct {
 	full    bool   // there was no memory for it
 	known   bool   // the client may give commands
 	visitor func(*mica.Partition)
+	holder  holder
 }
 
 func newConn(s *Server, nc net.Conn) *conn {
 	c := &conn{s: s, nc: nc, known: s.cfg.Auth == nil}
+	c.holder.init(nc)
 	base := make([]byte, baseInput)
-	c.in = input{nc: nc, lines: &s.lines, base: base, buf: base, try: tryReader(nc)}
+	c.in = input{nc: nc, holder: &c.holder, lines: &s.lines, base: base, buf: base, try: tryReader(nc)}
 	c.in.late.set = nc.SetReadDeadline
-	c.out = output{nc: nc, answers: &s.answers, timeout: s.cfg.WriteTimeout}
+	c.out = output{nc: nc, holder: &c.holder, answers: &s.answers, timeout: s.cfg.WriteTimeout}
 	c.out.late.set = nc.SetWriteDeadline
 	c.visitor = c.visit
 	return c
@@ -235,7 +237,7 @@ func (c *conn) loadValue() error {
 	line := bytes.IndexByte(c.in.rest(), '\n') + 1
 	n := c.need - line
 	c.need = 0
-	body := c.s.values.take(n, c.s.cfg.ReadTimeout)
+	body := c.s.values.take(n, c.s.cfg.ReadTimeout, &c.holder)
 	if body == nil {
 		c.full = true
 		return nil

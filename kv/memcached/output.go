@@ -13,6 +13,7 @@ const roomy = 64 << 10
 // value.
 type output struct {
 	nc      net.Conn
+	holder  *holder
 	answers *account
 	base    []byte
 	buf     []byte // with the answers; its capacity is that of the buffer
@@ -26,7 +27,7 @@ func (o *output) has(n int) bool { return cap(o.buf)-len(o.buf) >= n }
 // makeRoom makes room for n bytes.
 func (o *output) makeRoom(n int) error {
 	if cap(o.buf) < roomy && len(o.buf)+n <= roomy {
-		if b := o.answers.try(roomy); b != nil {
+		if b := o.answers.try(roomy, o.holder); b != nil {
 			o.replace(append(b[:0], o.buf...))
 			return nil
 		}
@@ -35,7 +36,7 @@ func (o *output) makeRoom(n int) error {
 		return err
 	}
 	o.shrink()
-	b := o.answers.take(n, o.timeout)
+	b := o.answers.take(n, o.timeout, o.holder)
 	if b == nil {
 		return errNoMemory
 	}

@@ -85,6 +85,7 @@ func New(cfg Config) *Server {
 	s := &Server{cfg: cfg, parts: cfg.Store.Partitions(), start: time.Now(),
 		lns: map[net.Listener]bool{}, conns: map[net.Conn]bool{}}
 	s.flushes = make([]flush, s.parts)
+	s.lines.patience, s.values.patience, s.answers.patience = patience, patience, patience
 	s.lines.limit = cfg.Buffers / 4
 	s.values.limit, s.answers.limit = cfg.Buffers*3/8, cfg.Buffers*3/8
 	return s
