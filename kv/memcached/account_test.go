@@ -79,6 +79,21 @@ func TestReserve(t *testing.T) {
 	if n := <-got; n != sizeOf(classes-1) {
 		t.Errorf("%d bytes", n)
 	}
+	b := account{patience: forever, limit: a.limit}
+	all = nil
+	for s := b.try(1, nil); s != nil; s = b.try(1, nil) {
+		all = append(all, s)
+	}
+	go func() { got <- len(b.take(1<<20, forever, nil)) }()
+	for b.waiters() == 0 {
+		runtime.Gosched()
+	}
+	for _, s := range all[:len(all)/2] {
+		if b.give(s); b.waiters() > 0 && b.try(1, nil) != nil {
+			t.Fatal("a small one went before")
+		}
+	}
+	<-got
 }
 
 func (a *account) waiters() int {

@@ -3,7 +3,6 @@ package memcached
 import (
 	"bytes"
 	"errors"
-	"io"
 	"net"
 	"os"
 
@@ -245,9 +244,25 @@ func (c *conn) loadValue() error {
 	c.body = body[:n]
 	got := copy(c.body, c.in.rest()[line:])
 	c.in.to = c.in.from + line
-	if err := c.in.late.within(c.s.cfg.ReadTimeout); err != nil {
-		return err
+	return c.readBody(got)
+}
+
+// leastRead is how many bytes of a large value, or all that are left, have to come in a ReadTimeout.
+const leastRead = 16 << 10
+
+// readBody reads a value, of which some bytes are there.
+func (c *conn) readBody(got int) error {
+	for got < len(c.body) {
+		if err := c.in.late.within(c.s.cfg.ReadTimeout); err != nil {
+			return err
+		}
+		for goal := min(got+leastRead, len(c.body)); got < goal; {
+			n, err := c.nc.Read(c.body[got:])
+			if got += n; err != nil && got < goal {
+				return err
+			}
+			c.holder.move()
+		}
 	}
-	_, err := io.ReadFull(c.nc, c.body[got:])
-	return err
+	return nil
 }

@@ -55,15 +55,24 @@ func (o *output) replace(b []byte) {
 // shrink gives a larger buffer back: nothing is in it.
 func (o *output) shrink() { o.replace(o.base) }
 
+// piece is how many bytes a client has the timeout to take.
+const piece = 64 << 10
+
 // send writes all answers.
 func (o *output) send() error {
-	if len(o.buf) == 0 {
-		return nil
+	for rest := o.buf; len(rest) > 0; {
+		if err := o.late.within(o.timeout); err != nil {
+			return err
+		}
+		n, err := o.nc.Write(rest[:min(len(rest), piece)])
+		if err != nil {
+			o.buf = o.buf[:0]
+			return err
+		}
+		if rest = rest[n:]; len(rest) > 0 {
+			o.holder.move()
+		}
 	}
-	if err := o.late.within(o.timeout); err != nil {
-		return err
-	}
-	_, err := o.nc.Write(o.buf)
 	o.buf = o.buf[:0]
-	return err
+	return nil
 }
