@@ -24,7 +24,7 @@ import (
 type memcachedFlags struct {
 	Memcached   string         `help:"${memcached_help}" placeholder:"ADDR"`
 	MaxConns    *int           `help:"Their connections at most; default 1024." placeholder:"N"`
-	MaxItemSize *int           `help:"Largest value they set, in bytes; default 1 MiB." placeholder:"N"`
+	MaxItemSize *int           `help:"Their largest value in bytes; default 1 MiB." placeholder:"N"`
 	IdleTimeout *time.Duration `help:"End their silent connections; default never." placeholder:"TIME"`
 	AuthFile    *string        `help:"Their users, lines of USER:PASSWORD." placeholder:"FILE"`
 }

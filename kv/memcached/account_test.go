@@ -26,7 +26,8 @@ func TestAccount(t *testing.T) {
 	if a.try(1, nil) != nil || a.take(1, 0, nil) != nil {
 		t.Error("more than there is")
 	}
-	if tiny := (&account{patience: forever, limit: sizeOf(0)}); tiny.take(sizeOf(0)+1, forever, nil) != nil {
+	tiny := account{patience: forever, limit: sizeOf(0)}
+	if tiny.take(sizeOf(0)+1, forever, nil) != nil {
 		t.Error("more than there ever is")
 	}
 	got := make(chan int)

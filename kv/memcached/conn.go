@@ -247,7 +247,8 @@ func (c *conn) loadValue() error {
 	return c.readBody(got)
 }
 
-// leastRead is how many bytes of a large value, or all that are left, have to come in a ReadTimeout.
+// leastRead is how many bytes of a large value have to come in a ReadTimeout, or all that are
+// left.
 const leastRead = 16 << 10
 
 // readBody reads a value, of which some bytes are there.

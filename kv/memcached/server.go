@@ -21,8 +21,8 @@ type Config struct {
 	Store        Store
 	MaxConns     int           // default 1024
 	MaxItemSize  int           // bytes of the largest value; default 1 MiB, which is the most
-	WriteTimeout time.Duration // for answers to a slow client; default 10 s
-	ReadTimeout  time.Duration // for a command that has begun to come; default 30 s
+	WriteTimeout time.Duration // for 64 KiB of answers; default 10 s
+	ReadTimeout  time.Duration // for a command, or 16 KiB of its value; default 30 s
 	IdleTimeout  time.Duration // between commands; default: none
 	TLS          *tls.Config   // connections are encrypted; nil: they are not
 	// Auth reports whether a user has that password. With it a client sends both in the value of its

@@ -38,7 +38,7 @@ func TestSlowButSteady(t *testing.T) {
 	read := func(c net.Conn, each time.Duration) error {
 		fmt.Fprint(c, "get k\r\n")
 		for left := int64(1_000_000); left > 0; left -= 10_000 {
-			time.Sleep(each)
+			<-time.After(each)
 			if _, err := io.CopyN(io.Discard, c, 10_000); err != nil {
 				return err
 			}
@@ -48,7 +48,7 @@ func TestSlowButSteady(t *testing.T) {
 	send := func(c net.Conn, each time.Duration) error {
 		fmt.Fprint(c, "set k 0 0 1000000\r\n")
 		for range 100 {
-			time.Sleep(each)
+			<-time.After(each)
 			if _, err := io.WriteString(c, strings.Repeat("x", 10_000)); err != nil {
 				return err
 			}

@@ -188,8 +188,8 @@ func TestAuth(t *testing.T) {
 	}
 }
 
-// TestStrangersMemory: a client that has shown no password has nothing of the memory that all share,
-// and is told to go at the first sign that it wants some.
+// TestStrangersMemory: a client that has shown no password has nothing of the memory that all
+// share, and is told to go at the first sign that it wants some.
 func TestStrangersMemory(t *testing.T) {
 	blank := strings.Repeat("\r\n", 1000)
 	for _, row := range []struct{ said, want string }{
