@@ -49,6 +49,7 @@ type conn struct {
 func newConn(s *Server, nc net.Conn) *conn {
 	c := &conn{s: s, nc: nc, known: s.cfg.Auth == nil}
 	c.holder.init(nc)
+	tellEarly(c.holder.nc)
 	base := make([]byte, baseInput)
 	c.in = input{nc: nc, holder: &c.holder, lines: &s.lines, base: base, buf: base, try: tryReader(nc)}
 	c.in.late.set = nc.SetReadDeadline
