@@ -86,9 +86,8 @@
 //
 // The timeouts are for progress. A ReadTimeout is for a whole line with a value beside it, of 33
 // KiB together; of a larger value it has to bring 16 KiB or the rest. Each 64 KiB of answers have a
-// WriteTimeout, and so a client may take 7 kB/s. Over TCP on Linux the
-// server sees each 128 KiB or so that a client takes, elsewhere steps as large as the kernel's
-// buffers have them.
+// WriteTimeout, and so a client may take 7 kB/s. Over TCP on Linux the server sees each 128 KiB or
+// so that a client takes, elsewhere steps as large as the kernel's buffers have them.
 //
 // When the process has no files left, clients wait for one. With TLS a client has ten seconds for
 // its handshake. One that speaks none gets a line that says so.

@@ -8,8 +8,8 @@ import (
 	"github.com/userspace-rpc/erpc/kv/mica"
 )
 
-// TestTellEarly: the kernel keeps little of what a slow client has not taken, and so the server sees
-// that it takes some: otherwise a third of a buffer of megabytes has to go in a WriteTimeout.
+// TestTellEarly: the kernel keeps little of what a slow client has not taken, and so the server
+// sees that it takes some: otherwise a third of a buffer of megabytes has to go in a WriteTimeout.
 func TestTellEarly(t *testing.T) {
 	s, _ := newServer(t, 1, mica.Config{})
 	say(t, listen(t, s)(), "mn\r\n", "MN\r\n")
