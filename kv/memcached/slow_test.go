@@ -20,14 +20,17 @@ func slowly(t *testing.T, client func(c net.Conn, each time.Duration) error, eac
 		s, _ := newServer(t, 1, mica.Config{Memory: 8 << 20})
 		play(s, "set k 0 0 1000000\r\n"+strings.Repeat("x", 1_000_000)+"\r\n", 1<<20)
 		here, there := net.Pipe()
+		ended := make(chan struct{})
 		go func() {
 			newConn(s, there).serve()
 			_ = there.Close()
+			close(ended)
 		}()
 		begin := time.Now()
 		err = client(here, each)
 		took = time.Since(begin)
 		_ = here.Close()
+		<-ended // it may visit the partition
 	})
 	return took, err
 }
