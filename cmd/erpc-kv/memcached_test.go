@@ -1,6 +1,7 @@
 package main
 
 import (
+	"errors"
 	"fmt"
 	"io"
 	"net"
@@ -9,6 +10,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/alecthomas/kong"
 	"github.com/userspace-rpc/erpc/kit/cli"
 )
 
@@ -74,6 +76,82 @@ func TestMemcachedFlags(t *testing.T) {
 			strings.Fields(flags)...)...)
 		if status == cli.Done || !strings.Contains(errOut, want) {
 			t.Errorf("%s: %d, %q, want %q", flags, status, errOut, want)
+		}
+	}
+}
+
+// TestAuthFiles: a file of users that has a mistake, or nobody, is refused by the line.
+func TestAuthFiles(t *testing.T) {
+	for text, want := range map[string]string{
+		"":                              "has no user",
+		"a:x\nb:y\na:z\n":               "line 3 has a user of a line before",
+		"a:x\nb c:y\n":                  "line 2 has a user with a space",
+		"a:x\n:y\n":                     "line 2 is not USER:PASSWORD",
+		"a:x\nb:" + longWord + "\nc:\n": "line 2: bufio.Scanner: token too long",
+	} {
+		path := filepath.Join(t.TempDir(), "users")
+		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := readUsers(path); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%.20q: %v, want %q", text, err, want)
+		}
+	}
+}
+
+// longWord is longer than a line may be.
+var longWord = strings.Repeat("x", 1<<16)
+
+// TestFlagsWithoutMemcached: what would do nothing, or let everybody in, is refused by its name.
+func TestFlagsWithoutMemcached(t *testing.T) {
+	for _, flags := range [][]string{{"--auth-file="}, {"--auth-file=", "--memcached=127.0.0.1:0"},
+		{"--auth-file=users"}, {"--max-conns=1024"}, {"--max-item-size=1"}, {"--idle-timeout=0"}} {
+		var f memcachedFlags
+		p, err := kong.New(&f, help)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := p.Parse(flags); err != nil {
+			t.Fatal(err)
+		}
+		name, _, _ := strings.Cut(flags[0], "=")
+		if err := f.check(); err == nil || !strings.Contains(err.Error(), name) {
+			t.Errorf("%q: %v", flags, err)
+		}
+	}
+}
+
+// TestSocketOfOthers: what is in the place of the socket stays, unless it is one that refuses.
+func TestSocketOfOthers(t *testing.T) {
+	dir, err := os.MkdirTemp("", "mc") // the name of a socket is short
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = os.RemoveAll(dir) })
+	path := func(name string) string { return filepath.Join(dir, name) }
+	c, err := net.ListenPacket("unixgram", path("socket")) // connections to it fail
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close()
+	if err := errors.Join(os.WriteFile(path("file"), nil, 0o600), os.Mkdir(path("dir"), 0o700),
+		os.Symlink(path("socket"), path("link"))); err != nil {
+		t.Fatal(err)
+	}
+	for name, want := range map[string]string{"socket": "a server may have it", "file": "is no socket",
+		"dir": "is no socket", "link": "is no socket"} {
+		f := memcachedFlags{Memcached: path(name)}
+		ln, err := f.listen()
+		if err == nil {
+			_ = ln.Close()
+			t.Errorf("%s was replaced", name)
+			continue
+		}
+		if !strings.Contains(err.Error(), want) || !strings.Contains(err.Error(), path(name)) {
+			t.Errorf("%s: %v, want %q", name, err, want)
+		}
+		if _, err := os.Lstat(path(name)); err != nil {
+			t.Error(err)
 		}
 	}
 }

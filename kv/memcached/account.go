@@ -15,22 +15,45 @@ const (
 	slack      = 1 << 10
 )
 
+// Buffers of up to 64 KiB are small. A quarter of an account is for them alone.
+const (
+	small = iota
+	large
+	kinds
+	firstLarge = 2 // class
+)
+
+func kindOf(class int) int {
+	if class < firstLarge {
+		return small
+	}
+	return large
+}
+
+// patience is how long who waits for memory bears with a holder whose client does nothing.
+const patience = time.Second
+
 // account is memory that the connections of a server share: so many bytes at most, whether they
 // are in use or wait in a list for the next one. Who finds too little waits behind those that came
-// before.
+// before for a buffer of the same kind, small or large. Large ones leave a reserve to small ones,
+// and while somebody waits for a large one the small ones have no more than the reserve.
 type account struct {
-	mu      sync.Mutex
-	limit   int
-	held    int // bytes in use and in the lists
-	free    [classes][][]byte
-	waiting []*waiter
-	ended   bool
+	mu       sync.Mutex
+	limit    int
+	patience time.Duration
+	held     int        // bytes in use and in the lists
+	uses     [kinds]int // bytes in use
+	free     [classes][][]byte
+	holders  map[*byte]*holder // of buffers in use, by their first bytes
+	waiting  [kinds][]*waiter
+	ended    bool
 }
 
 // waiter is a connection that waits for a buffer. The channel gets it, or is closed.
 type waiter struct {
 	class int
 	got   chan []byte
+	h     *holder
 }
 
 // classOf returns the class of buffers with n bytes, at most those of the largest.
@@ -40,46 +63,76 @@ func classOf(n int) int {
 
 func sizeOf(class int) int { return firstClass<<class + slack }
 
+// reserve returns how many bytes are for small buffers. The rest has room for one of the largest.
+func (a *account) reserve() int {
+	return max(0, min(a.limit/4, a.limit-sizeOf(classes-1)))
+}
+
 // try returns a buffer of n bytes or more, or nil if there is no memory, or others wait for it.
-func (a *account) try(n int) []byte {
+func (a *account) try(n int, h *holder) []byte {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	if len(a.waiting) > 0 || a.ended {
+	class := classOf(n)
+	if len(a.waiting[kindOf(class)]) > 0 || a.ended {
 		return nil
 	}
-	return a.find(classOf(n))
+	return a.find(class, h)
 }
 
 // take waits for a buffer of n bytes or more. It returns nil after the longest time to wait, and
 // when the account has ended. Who takes holds no other buffer of the account.
-func (a *account) take(n int, longest time.Duration) []byte {
-	if b := a.try(n); b != nil {
+func (a *account) take(n int, longest time.Duration, h *holder) []byte {
+	if b := a.try(n, h); b != nil {
 		return b
 	}
-	w := &waiter{classOf(n), make(chan []byte, 1)}
+	w := &waiter{classOf(n), make(chan []byte, 1), h}
+	queue := &a.waiting[kindOf(w.class)]
 	a.mu.Lock()
 	if a.ended || sizeOf(w.class) > a.limit {
 		a.mu.Unlock()
 		return nil
 	}
-	a.waiting = append(a.waiting, w)
+	h.wait()
+	defer h.move()
+	*queue = append(*queue, w)
 	a.serve()
+	timer, tick := time.NewTimer(longest), time.NewTicker(a.patience)
 	a.mu.Unlock()
-	timer := time.NewTimer(longest)
 	defer timer.Stop()
-	select {
-	case b := <-w.got:
-		return b
-	case <-timer.C:
+	defer tick.Stop()
+	for late := false; !late; {
+		select {
+		case b := <-w.got:
+			return b
+		case <-tick.C:
+			a.endIdle()
+		case <-timer.C:
+			late = true
+		}
 	}
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	if i := slices.Index(a.waiting, w); i >= 0 {
-		a.waiting = slices.Delete(a.waiting, i, i+1)
+	if i := slices.Index(*queue, w); i >= 0 {
+		*queue = slices.Delete(*queue, i, i+1)
 		a.serve()
 		return nil
 	}
 	return <-w.got // it came just now
+}
+
+// endIdle ends the holder whose client has done nothing for longest, if that is long enough.
+func (a *account) endIdle() {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	var idle *holder
+	for _, h := range a.holders {
+		if h != nil && !h.ended.Load() && (idle == nil || h.moved.Load() < idle.moved.Load()) {
+			idle = h
+		}
+	}
+	if idle != nil && time.Now().UnixNano()-idle.moved.Load() >= int64(a.patience) {
+		idle.end()
+	}
 }
 
 // give gives a buffer back; nil is none.
@@ -89,26 +142,56 @@ func (a *account) give(b []byte) {
 	}
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	class := classOf(cap(b))
-	a.free[class] = append(a.free[class], b[:cap(b)])
+	b = b[:cap(b)]
+	class := classOf(len(b))
+	delete(a.holders, &b[0])
+	a.uses[kindOf(class)] -= len(b)
+	a.free[class] = append(a.free[class], b)
 	a.serve()
 }
 
 // serve hands buffers to those that wait, as far as there is memory.
 func (a *account) serve() {
-	for len(a.waiting) > 0 {
-		b := a.find(a.waiting[0].class)
-		if b == nil {
-			return
+	for _, kind := range []int{large, small} {
+		for queue := &a.waiting[kind]; len(*queue) > 0; {
+			w := (*queue)[0]
+			b := a.find(w.class, w.h)
+			if b == nil {
+				break
+			}
+			w.got <- b
+			*queue = slices.Delete(*queue, 0, 1)
 		}
-		a.waiting[0].got <- b
-		a.waiting = slices.Delete(a.waiting, 0, 1)
 	}
 }
 
-// find returns a buffer of the class: from its list, or a new one, for which those of other lists
+// find returns a buffer of the class for a holder, or nil if its kind may have no more.
+func (a *account) find(class int, h *holder) []byte {
+	kind, most := kindOf(class), a.limit
+	switch {
+	case kind == large:
+		most -= a.reserve()
+	case len(a.waiting[large]) > 0:
+		most = max(a.reserve(), sizeOf(class))
+	}
+	if a.uses[kind]+sizeOf(class) > most {
+		return nil
+	}
+	b := a.make(class)
+	if b != nil {
+		a.uses[kind] += len(b)
+		if a.holders == nil {
+			a.holders = map[*byte]*holder{}
+		}
+		a.holders[&b[0]] = h
+		h.move()
+	}
+	return b
+}
+
+// make returns a buffer of the class: from its list, or a new one, for which those of other lists
 // go.
-func (a *account) find(class int) []byte {
+func (a *account) make(class int) []byte {
 	if list := a.free[class]; len(list) > 0 {
 		b := list[len(list)-1]
 		a.free[class] = list[:len(list)-1]
@@ -134,19 +217,17 @@ func (a *account) close() {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	a.ended = true
-	for _, w := range a.waiting {
-		close(w.got)
+	for kind := range a.waiting {
+		for _, w := range a.waiting[kind] {
+			close(w.got)
+		}
+		a.waiting[kind] = nil
 	}
-	a.waiting = nil
 }
 
 // used returns how many bytes connections have.
 func (a *account) used() int {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	n := a.held
-	for i, list := range a.free {
-		n -= len(list) * sizeOf(i)
-	}
-	return n
+	return a.uses[small] + a.uses[large]
 }

@@ -6,7 +6,8 @@ import "bytes"
 const maxAuth = 1 << 10
 
 // authenticate answers a command of a client that has not shown a user and a password: in the value
-// of a set, as memcached's option -Y has it. Nothing else is done for it.
+// of a set, as memcached's option -Y has it. Nothing else is done for it: it has the input that all
+// connections have, and nothing of the accounts.
 func (c *conn) authenticate(n int) next {
 	if c.w.n > 0 {
 		return runThem
@@ -17,7 +18,7 @@ func (c *conn) authenticate(n int) next {
 		return quit // a value may follow
 	}
 	size, ok := w.length(4)
-	if !ok || size > maxAuth {
+	if !ok || size > maxAuth || n+size+2 > baseInput {
 		c.say("CLIENT_ERROR auth token too long")
 		return quit
 	}

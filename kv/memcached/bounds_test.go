@@ -20,6 +20,7 @@ const crowd = 40
 func bounded(t *testing.T, timeout time.Duration) (s *Server, dial func() net.Conn) {
 	s, _ = newServer(t, 2, mica.Config{Memory: 8 << 20})
 	s.cfg.ReadTimeout, s.cfg.WriteTimeout = timeout, forever
+	s.values.patience, s.answers.patience, s.lines.patience = forever, forever, forever
 	s.values.limit, s.answers.limit, s.lines.limit = 1200<<10, 1200<<10, 100<<10
 	play(s, "set k 0 0 1048576\r\n"+strings.Repeat("x", 1<<20)+"\r\nset small 0 0 1\r\nx\r\n", 1<<20)
 	return s, listen(t, s)
@@ -102,10 +103,69 @@ func TestSlowSenders(t *testing.T) {
 		say(t, silent, "mn\r\n", "MN\r\n") // who has begun nothing may take its time
 	}
 	s, dial := bounded(t, 20*time.Millisecond)
-	held := s.values.take(1<<20, forever)
+	held := s.values.take(1<<20, forever, nil)
 	say(t, dial(), "set a 0 0 1048576\r\n"+strings.Repeat("flush_all\r\n", 95326)[:1<<20]+"\r\nmn\r\n",
 		noMemory+"\r\nMN\r\n")
 	s.values.give(held)
+}
+
+// TestIdleHolders: who needs memory waits no longer than a moment for clients that have all of it
+// and do nothing, and the fewest of those are ended.
+func TestIdleHolders(t *testing.T) {
+	line := "get" + strings.Repeat(" none", 2000)
+	value := "set a 0 0 1048576\r\n" + strings.Repeat("x", 1<<20)
+	for _, row := range []struct {
+		idle, said, want string
+		holders          int
+		of               func(s *Server) *account
+	}{
+		{"get" + strings.Repeat(" k", 64) + "\r\n", "get k\r\n", "VALUE k 0 1048576\r\n", 1,
+			func(s *Server) *account { return &s.answers }},
+		{value[:1<<15], value + "\r\n", "STORED\r\n", 1,
+			func(s *Server) *account { return &s.values }},
+		{line, line + "\r\n", "END\r\n", 3, func(s *Server) *account { return &s.lines }},
+	} {
+		s, dial := bounded(t, forever)
+		for range row.holders {
+			fmt.Fprint(dial(), row.idle)
+		}
+		a := row.of(s)
+		until(t, "they hold all", func() bool { return len(a.holding()) == row.holders })
+		a.mu.Lock()
+		a.patience = time.Millisecond
+		a.mu.Unlock()
+		say(t, dial(), row.said, row.want)
+		until(t, "one has ended", func() bool { return s.open() == row.holders })
+	}
+}
+
+// holding returns the connections that have memory.
+func (a *account) holding() (list []*holder) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	for _, h := range a.holders {
+		list = append(list, h)
+	}
+	return list
+}
+
+// TestNoRoom: a client whose answer finds no memory leaves nothing to those who come next, but its
+// count.
+func TestNoRoom(t *testing.T) {
+	s, _ := bounded(t, forever)
+	s.answers.limit = sizeOf(0) // less than its answer needs
+	for range 20 {
+		if got := play(s, "mn\r\nget small\r\nget k\r\n", 1<<20); strings.Contains(got, "VALUE k") {
+			t.Fatalf("it had room: %d bytes", len(got))
+		}
+		const small = "VALUE small 0 1\r\nx\r\nEND\r\n"
+		if got := play(s, "get small\r\nmn\r\n", 1); got != small+"MN\r\n" {
+			t.Fatalf("the next client has %q", got)
+		}
+	}
+	if n := s.totals[getHits].Load(); n != 40 {
+		t.Errorf("%d hits, want 40", n)
+	}
 }
 
 // TestOtherProtocols: a client of another protocol learns at once that it is wrong here.

@@ -67,14 +67,14 @@ func (w *words) noreply(least int) bool {
 func (c *conn) command(line []byte, n int) next {
 	w := &c.w.words
 	w.split(line)
+	if !c.known {
+		return c.authenticate(n)
+	}
 	if w.n == 0 {
 		c.say("ERROR")
 		return c.done(n)
 	}
 	name := w.list[0]
-	if !c.known {
-		return c.authenticate(n)
-	}
 	switch string(name) {
 	case "get", "gets":
 		return c.get(line, n, 1, opGet)

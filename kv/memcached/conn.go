@@ -3,7 +3,6 @@ package memcached
 import (
 	"bytes"
 	"errors"
-	"io"
 	"net"
 	"os"
 
@@ -44,14 +43,17 @@ type conn struct {
 	full    bool   // there was no memory for it
 	known   bool   // the client may give commands
 	visitor func(*mica.Partition)
+	holder  holder
 }
 
 func newConn(s *Server, nc net.Conn) *conn {
 	c := &conn{s: s, nc: nc, known: s.cfg.Auth == nil}
+	c.holder.init(nc)
+	tellEarly(c.holder.nc)
 	base := make([]byte, baseInput)
-	c.in = input{nc: nc, lines: &s.lines, base: base, buf: base, try: tryReader(nc)}
+	c.in = input{nc: nc, holder: &c.holder, lines: &s.lines, base: base, buf: base, try: tryReader(nc)}
 	c.in.late.set = nc.SetReadDeadline
-	c.out = output{nc: nc, answers: &s.answers, timeout: s.cfg.WriteTimeout}
+	c.out = output{nc: nc, holder: &c.holder, answers: &s.answers, timeout: s.cfg.WriteTimeout}
 	c.out.late.set = nc.SetWriteDeadline
 	c.visitor = c.visit
 	return c
@@ -97,14 +99,16 @@ func (c *conn) begin() {
 	}
 }
 
-// pause gives back what is needed only by commands that run. There are no answers.
+// pause gives back what is needed only by commands that run. There are no answers. Nothing of a
+// batch that could not end is left to the next connection.
 func (c *conn) pause() {
 	if c.w == nil {
 		return
 	}
 	c.out.shrink()
 	c.out.base, c.out.buf = nil, nil
-	c.w.n, c.w.at = 0, 0
+	c.w.n, c.w.at, c.w.room = 0, 0, 0
+	c.s.count(&c.w.counts)
 	c.s.works.Put(c.w)
 	c.w = nil
 }
@@ -154,7 +158,7 @@ func (c *conn) noEnd(b []byte) next {
 	switch {
 	case b[0] == binaryMagic || b[0] == tlsHandshake:
 		return quit
-	case len(b) < maxLine:
+	case len(b) < maxLine && (c.known || len(b) < baseInput):
 		c.need = len(b) + 1
 		return wait
 	case c.beginLong(b):
@@ -233,7 +237,7 @@ func (c *conn) loadValue() error {
 	line := bytes.IndexByte(c.in.rest(), '\n') + 1
 	n := c.need - line
 	c.need = 0
-	body := c.s.values.take(n, c.s.cfg.ReadTimeout)
+	body := c.s.values.take(n, c.s.cfg.ReadTimeout, &c.holder)
 	if body == nil {
 		c.full = true
 		return nil
@@ -241,9 +245,26 @@ func (c *conn) loadValue() error {
 	c.body = body[:n]
 	got := copy(c.body, c.in.rest()[line:])
 	c.in.to = c.in.from + line
-	if err := c.in.late.within(c.s.cfg.ReadTimeout); err != nil {
-		return err
+	return c.readBody(got)
+}
+
+// leastRead is how many bytes of a large value have to come in a ReadTimeout, or all that are
+// left.
+const leastRead = 16 << 10
+
+// readBody reads a value, of which some bytes are there.
+func (c *conn) readBody(got int) error {
+	for got < len(c.body) {
+		if err := c.in.late.within(c.s.cfg.ReadTimeout); err != nil {
+			return err
+		}
+		for goal := min(got+leastRead, len(c.body)); got < goal; {
+			n, err := c.nc.Read(c.body[got:])
+			if got += n; err != nil && got < goal {
+				return err
+			}
+			c.holder.move()
+		}
 	}
-	_, err := io.ReadFull(c.nc, c.body[got:])
-	return err
+	return nil
 }

@@ -65,6 +65,7 @@
 //	says nothing           4 KiB and a goroutine; [Config.IdleTimeout] ends it
 //	sends half a command   what a line or value needs of the account; [Config.ReadTimeout] ends it
 //	reads nothing          a buffer of the account at most; [Config.WriteTimeout] ends it
+//	has shown no password  4 KiB and a goroutine; more than that at once ends it
 //	refused values         nothing: they are dropped as they come
 //	long lines             32 KiB, then the connection ends, but for gets
 //	other protocols        HTTP, TLS and memcached's binary one: the connection ends at once
@@ -75,6 +76,18 @@
 // earlier one of lines, values and answers, so all waiting ends with the timeouts. A set that waits
 // in vain is refused, and an answer that does ends its connection. A client with commands and
 // answers of up to 4 KiB needs none of it, and waits for nobody.
+//
+// A quarter of an account is a reserve for buffers of up to 64 KiB, which wait in a queue of their
+// own; an account with less beside one largest buffer reserves that. While somebody waits for a
+// larger buffer the small ones have no more than the reserve. Who has waited for a second ends the
+// connection, of those that hold memory, whose client has sent and taken nothing for longest, if it
+// has been a second. So many clients that each do a little now and then can still hold up others,
+// until their timeouts.
+//
+// The timeouts are for progress. A ReadTimeout is for a whole line with a value beside it, of 33
+// KiB together; of a larger value it has to bring 16 KiB or the rest. Each 64 KiB of answers have a
+// WriteTimeout, and so a client may take 7 kB/s. Over TCP on Linux the server sees each 128 KiB or
+// so that a client takes, elsewhere steps as large as the kernel's buffers have them.
 //
 // When the process has no files left, clients wait for one. With TLS a client has ten seconds for
 // its handshake. One that speaks none gets a line that says so.

@@ -16,6 +16,7 @@ const (
 // It has baseInput bytes, or a buffer of the account for a longer command.
 type input struct {
 	nc       net.Conn
+	holder   *holder
 	lines    *account
 	base     []byte
 	buf      []byte
@@ -40,7 +41,7 @@ func (in *input) makeRoom(n int, longest time.Duration) bool {
 		in.shrink()
 		return true
 	case n > len(in.buf):
-		if to = in.lines.take(n, longest); to == nil {
+		if to = in.lines.take(n, longest, in.holder); to == nil {
 			return false
 		}
 	}
@@ -64,6 +65,9 @@ func (in *input) read() error {
 	in.to += n
 	in.filled = in.to == len(in.buf)
 	if n > 0 {
+		if len(in.buf) > len(in.base) {
+			in.holder.move()
+		}
 		return nil
 	}
 	return err
@@ -77,7 +81,7 @@ func (in *input) more() bool {
 	}
 	to := in.buf
 	if len(to) == len(in.base) {
-		if b := in.lines.try(maxLine); b != nil {
+		if b := in.lines.try(maxLine, in.holder); b != nil {
 			to = b
 		}
 	}

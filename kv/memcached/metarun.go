@@ -15,6 +15,7 @@ type reply struct {
 	now   uint32
 	won   bool // the client is to make a new value
 	sent  bool // another client is to do so already
+	made  bool // an ma has made the item
 }
 
 // doMeta runs a meta command. It reports false if its answer has no room.
@@ -36,7 +37,9 @@ func (c *conn) doMeta(p *mica.Partition, o *op) bool {
 		if a.code == "" {
 			a.code = code(err)
 		}
-		n.arithmetic(r.mode == 'D', err)
+		if !a.made { // memcached counts neither a hit nor a miss
+			n.arithmetic(r.mode == 'D', err)
+		}
 	case 's':
 		err := r.put(p, o, &it)
 		a.code = r.putCode(err)
@@ -49,21 +52,21 @@ func (c *conn) doMeta(p *mica.Partition, o *op) bool {
 		return true
 	}
 	n.add(cmdMeta, 1)
-	if !o.quiet || !silent(r.name, a.code) {
+	if !o.quiet || !silent(r.name, &a) {
 		c.out.buf = r.append(c.out.buf, &a)
 	}
 	return true
 }
 
 // silent reports whether the flag q leaves an answer out.
-func silent(name metaName, code string) bool {
+func silent(name metaName, a *reply) bool {
 	switch name {
 	case 'g':
-		return code == "EN"
+		return a.code == "EN"
 	case 'a':
-		return code == "HD" || code == "VA"
+		return a.code == "HD" || a.code == "VA" && !a.made
 	}
-	return code == "HD"
+	return a.code == "HD"
 }
 
 // metaGet does an mg. It reports false if its answer has no room: nothing has changed then.
@@ -176,28 +179,29 @@ func (r *request) count(p *mica.Partition, o *op, a *reply) error {
 	switch {
 	case err == mica.ErrNotFound && r.set.has('N'):
 		var digits [20]byte
-		_, err := p.Write(&mica.Write{Hash: o.hash, Key: o.key, NewVersion: r.version,
+		_, err = p.Write(&mica.Write{Hash: o.hash, Key: o.key, NewVersion: r.version,
 			Value: strconv.AppendUint(digits[:0], r.initial, 10), Expires: expires(p.Now(), r.vivify)})
 		if err != nil {
 			return err
 		}
+		a.made = true
 	case err != nil:
 		return err
 	}
-	if err == nil && (r.version != 0 || r.set.has('T')) {
+	if !a.made && (r.version != 0 || r.set.has('T')) {
 		_, _ = p.Change(o.hash, o.key, mica.Change{NewVersion: r.version, Expire: r.set.has('T'),
 			Expires: expires(p.Now(), r.life)}) // it is there
 	}
 	*a.it, _ = p.Get(o.hash, o.key)
 	if !r.set.has('v') {
-		return err
+		return nil
 	}
 	a.value = a.it.Value
 	for n := len(a.value); n > 0 && a.value[n-1] == ' '; n = len(a.value) {
 		a.value = a.value[:n-1]
 	}
 	a.code = "VA"
-	return err
+	return nil
 }
 
 // put does an ms. The item has what the answer says of it.

@@ -13,6 +13,7 @@ const roomy = 64 << 10
 // value.
 type output struct {
 	nc      net.Conn
+	holder  *holder
 	answers *account
 	base    []byte
 	buf     []byte // with the answers; its capacity is that of the buffer
@@ -26,7 +27,7 @@ func (o *output) has(n int) bool { return cap(o.buf)-len(o.buf) >= n }
 // makeRoom makes room for n bytes.
 func (o *output) makeRoom(n int) error {
 	if cap(o.buf) < roomy && len(o.buf)+n <= roomy {
-		if b := o.answers.try(roomy); b != nil {
+		if b := o.answers.try(roomy, o.holder); b != nil {
 			o.replace(append(b[:0], o.buf...))
 			return nil
 		}
@@ -35,7 +36,7 @@ func (o *output) makeRoom(n int) error {
 		return err
 	}
 	o.shrink()
-	b := o.answers.take(n, o.timeout)
+	b := o.answers.take(n, o.timeout, o.holder)
 	if b == nil {
 		return errNoMemory
 	}
@@ -54,15 +55,24 @@ func (o *output) replace(b []byte) {
 // shrink gives a larger buffer back: nothing is in it.
 func (o *output) shrink() { o.replace(o.base) }
 
+// piece is how many bytes a client has the timeout to take.
+const piece = 64 << 10
+
 // send writes all answers.
 func (o *output) send() error {
-	if len(o.buf) == 0 {
-		return nil
+	for rest := o.buf; len(rest) > 0; {
+		if err := o.late.within(o.timeout); err != nil {
+			return err
+		}
+		n, err := o.nc.Write(rest[:min(len(rest), piece)])
+		if err != nil {
+			o.buf = o.buf[:0]
+			return err
+		}
+		if rest = rest[n:]; len(rest) > 0 {
+			o.holder.move()
+		}
 	}
-	if err := o.late.within(o.timeout); err != nil {
-		return err
-	}
-	_, err := o.nc.Write(o.buf)
 	o.buf = o.buf[:0]
-	return err
+	return nil
 }

@@ -21,8 +21,8 @@ type Config struct {
 	Store        Store
 	MaxConns     int           // default 1024
 	MaxItemSize  int           // bytes of the largest value; default 1 MiB, which is the most
-	WriteTimeout time.Duration // for answers to a slow client; default 10 s
-	ReadTimeout  time.Duration // for a command that has begun to come; default 30 s
+	WriteTimeout time.Duration // for 64 KiB of answers; default 10 s
+	ReadTimeout  time.Duration // for a command, or 16 KiB of its value; default 30 s
 	IdleTimeout  time.Duration // between commands; default: none
 	TLS          *tls.Config   // connections are encrypted; nil: they are not
 	// Auth reports whether a user has that password. With it a client sends both in the value of its
@@ -85,6 +85,7 @@ func New(cfg Config) *Server {
 	s := &Server{cfg: cfg, parts: cfg.Store.Partitions(), start: time.Now(),
 		lns: map[net.Listener]bool{}, conns: map[net.Conn]bool{}}
 	s.flushes = make([]flush, s.parts)
+	s.lines.patience, s.values.patience, s.answers.patience = patience, patience, patience
 	s.lines.limit = cfg.Buffers / 4
 	s.values.limit, s.answers.limit = cfg.Buffers*3/8, cfg.Buffers*3/8
 	return s

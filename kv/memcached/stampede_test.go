@@ -132,7 +132,19 @@ const metaScript = `
 	mg a Rx
 	< CLIENT_ERROR bad token in command line format
 	ma a Jx
-	< CLIENT_ERROR bad token in command line format`
+	< CLIENT_ERROR bad token in command line format
+	ma made N60 J7 t
+	< HD t60
+	ma made
+	< HD
+	ma quiet N0 J3 q
+	ma quiet v
+	< VA 1
+	< 4
+	ma shown N0 J5 v q
+	< VA 1
+	< 5
+	ma shown v q`
 
 // TestFlushes: the last flush_all counts, and a time may be one of the calendar.
 func TestFlushes(t *testing.T) {
@@ -171,6 +183,29 @@ func TestAuth(t *testing.T) {
 			s.cfg.Auth = func(user, password string) bool { return user == "me" && password == "Sesame" }
 			if got := play(s, row.said, piece); got != row.want {
 				t.Errorf("%.20q: %q, want %q", row.said, got, row.want)
+			}
+		}
+	}
+}
+
+// TestStrangersMemory: a client that has shown no password has nothing of the memory that all
+// share, and is told to go at the first sign that it wants some.
+func TestStrangersMemory(t *testing.T) {
+	blank := strings.Repeat("\r\n", 1000)
+	for _, row := range []struct{ said, want string }{
+		{strings.Repeat("x", baseInput), "CLIENT_ERROR line too long\r\n"},
+		{"get" + strings.Repeat(" a", baseInput), "CLIENT_ERROR line too long\r\n"},
+		{"set a 0 0" + strings.Repeat(" ", 3900) + "1000\r\n", "CLIENT_ERROR auth token too long\r\n"},
+		{blank + "set a 0 0 9\r\nme Sesame\r\n", "CLIENT_ERROR unauthenticated\r\n"},
+	} {
+		for _, piece := range []int{1, 1 << 20} {
+			s, _ := newServer(t, 1, mica.Config{})
+			s.cfg.Auth = func(user, password string) bool { return user == "me" && password == "Sesame" }
+			if got := play(s, row.said, piece); got != row.want {
+				t.Errorf("%.20q: %.80q, want %q", row.said, got, row.want)
+			}
+			if s.lines.held+s.values.held+s.answers.held > 0 {
+				t.Errorf("%.20q: it had memory of all", row.said)
 			}
 		}
 	}
