@@ -177,6 +177,26 @@ func TestTurns(t *testing.T) {
 	wg.Wait()
 }
 
+// TestOverflowWaits: what is in the overflow does not pass a value whose producer has its slot, and
+// has not filled it.
+func TestOverflowWaits(t *testing.T) {
+	r := newMPSC[int](16, 2)
+	r.tail.Add(1) // a producer has the first slot
+	for v := 2; v <= 3; v++ {
+		r.Push(v) // to the second one, and to the overflow
+	}
+	if v, ok := r.Pop(); ok {
+		t.Fatalf("got %d first", v)
+	}
+	r.slots[0].value = 1
+	r.slots[0].seq.Store(1)
+	for want := 1; want <= 3; want++ {
+		if v, ok := r.Pop(); !ok || v != want {
+			t.Errorf("got %d, %v, want %d", v, ok, want)
+		}
+	}
+}
+
 // TestPopKeepsNothing checks that the ring drops its reference to a popped value.
 func TestPopKeepsNothing(t *testing.T) {
 	r := NewMPSC[*int](2)

@@ -24,5 +24,7 @@
 //
 // On Linux the way to the file is walked by open folders, so a link that is swapped meanwhile is
 // seen. On other systems of Unix's kind only the last name is looked at. Windows has no such check.
+// A second name of this user's own file that is removed again while the file is opened is not seen:
+// fs.protected_hardlinks keeps others from making one, and is on by default.
 // Folders of other users are entered: what they do with a file's name later is theirs.
 package outfile

@@ -143,6 +143,9 @@ func TestOthersFolder(t *testing.T) {
 	s.taken(his+"/file", 0o644, his+"/file")
 	s.link(s.victim, his+"/link", strange)
 	s.refused(his+"/link", 0o644, his+"/link", "user 65533")
+	s.must(os.Chmod(s.shared, 0o775)) // of a group
+	foreign := s.file(s.at("foreign"), 0o644, strange)
+	s.refused(foreign, 0o600, foreign, "user 65533")
 }
 
 // TestOthersLinkOnTheWay: a link of another user to a folder is not followed either.
@@ -176,6 +179,7 @@ func TestSafeFolder(t *testing.T) {
 func TestSwapped(t *testing.T) {
 	root(t)
 	s := newScene(t)
+	his := s.file(filepath.Join(s.safe, "his"), 0o666, strange)
 	end, ended := make(chan struct{}), make(chan struct{})
 	go func() {
 		defer close(ended)
@@ -186,11 +190,16 @@ func TestSwapped(t *testing.T) {
 			default:
 			}
 			temp := s.at("temp")
-			if i%2 == 0 {
+			switch i % 4 {
+			case 0:
 				_ = os.WriteFile(temp, nil, 0o600) // root's, as if he had taken it back
-			} else {
+			case 1:
 				_ = os.Symlink(s.victim, temp)
 				_ = os.Lchown(temp, strange, -1)
+			case 2:
+				_ = os.Link(his, temp)
+			case 3:
+				_ = os.Remove(s.at("name"))
 			}
 			_ = os.Rename(temp, s.at("name"))
 		}
@@ -207,6 +216,7 @@ func TestSwapped(t *testing.T) {
 	close(end)
 	<-ended
 	s.has(s.victim, "victim")
+	s.has(his, "old")
 	if refused == 0 {
 		t.Error("it never met a link")
 	}
