@@ -259,8 +259,8 @@ func (c *Client) received(s *clientSlot, h *wire.Header, now monotime.Time) time
 		}
 		var known bool
 		if held, known = c.floor.hold(h.Hold); !known {
-			c.cameFrom(s.sent(k))
-			c.rtt.lateBy(now.Sub(c.sampled))
+			c.rtt.lateBy(now.Sub(s.sent(k)))
+			c.answersTo(s.sent(k)) // such an answer ends no round: a late host says nothing of the path
 			return 0
 		}
 	}
@@ -275,9 +275,14 @@ func (c *Client) received(s *clientSlot, h *wire.Header, now monotime.Time) time
 	return rtt
 }
 
-// cameFrom notes when the packet was sent that an answer just taken answers.
+// cameFrom notes when the packet was sent that a sample is of.
 func (c *Client) cameFrom(at monotime.Time) {
 	c.sampled = at
+	c.answersTo(at)
+}
+
+// answersTo notes when the packet was sent that an answer just taken answers.
+func (c *Client) answersTo(at monotime.Time) {
 	latest := c.answered()
 	*latest = max(*latest, at)
 }
@@ -648,9 +653,12 @@ const (
 
 // lateBy takes how long an answer took whose host says that it kept the packet for longer than it
 // can say. That is no sample of the path, but timeouts must not be shorter: else all packets that
-// such a host meets late are sent again, and no answer to them is a sample (Karn).
+// such a host meets late are sent again, and no answer to them is a sample (Karn). What the samples
+// show already is not added whole: a long queue is not made longer by the wait for it.
 func (e *rtoEstimator) lateBy(took time.Duration) {
-	e.late = max(e.late, 1+uint16(min(took, maxSample)/lateUnit))
+	took = min(took, maxSample)
+	beyond := max(took-e.srtt, took*3/4)
+	e.late = max(e.late, 1+uint16(beyond/lateUnit))
 	e.rto = max(e.rto, e.fitting())
 }
 

@@ -64,7 +64,7 @@ func silent(name metaName, a *reply) bool {
 	case 'g':
 		return a.code == "EN"
 	case 'a':
-		return a.code == "HD" || a.code == "VA" && !a.made
+		return (a.code == "HD" || a.code == "VA") && !a.made
 	}
 	return a.code == "HD"
 }

@@ -138,6 +138,7 @@ const metaScript = `
 	ma made
 	< HD
 	ma quiet N0 J3 q
+	< HD
 	ma quiet v
 	< VA 1
 	< 4

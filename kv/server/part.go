@@ -85,7 +85,9 @@ func (p *part) ticked() {
 
 // startTicks begins to tell the time.
 func (p *part) startTicks() (err error) {
-	p.store.SetNow(p.s.cfg.Clock())
+	p.lock()
+	p.store.SetNow(p.s.cfg.Clock()) // New is some time ago
+	p.unlock()
 	p.tick, err = p.rpc.AfterFunc(p.s.cfg.Tick, p.ticked)
 	return err
 }

@@ -186,9 +186,10 @@ func TestPath(t *testing.T) {
 	}
 	shared := transport.Path{
 		MTU: 20_000, HostDelay: time.Millisecond, Shared: true, Alone: true, Checksummed: true,
-		Private: true,
+		Private: true, Local: true,
 	}
-	network := transport.Path{MTU: 3000, HostDelay: 100 * time.Microsecond, Checksummed: true}
+	network := transport.Path{MTU: 3000, HostDelay: 100 * time.Microsecond, Checksummed: true,
+		Local: true}
 	for to, want := range map[transport.Transport]transport.Path{b: shared, plain: network} {
 		dst, err := a.Resolve(to.LocalAddr().String())
 		if err != nil {
@@ -202,6 +203,7 @@ func TestPath(t *testing.T) {
 	if got := a.Path(b.LocalAddr()); got != network {
 		t.Errorf("Path of b's socket = %+v, want %+v", got, network)
 	}
+	network.Local = false
 	if got := a.Path(transport.Addr{}); got != network {
 		t.Errorf("Path of no address = %+v, want %+v", got, network)
 	}
