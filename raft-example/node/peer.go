@@ -244,6 +244,10 @@ func (n *Node) flush() {
 	n.follow()
 	keep := n.touched[:0]
 	for _, p := range n.touched {
+		if len(p.buf) > 0 && len(p.open) == 0 && p.crowded() {
+			keep = append(keep, p)
+			continue
+		}
 		if len(p.buf) > 0 {
 			n.moved = true
 			if len(p.open) > 0 && !p.lone() {
@@ -269,6 +273,17 @@ func (n *Node) flush() {
 	}
 	clear(n.touched[len(keep):])
 	n.touched = keep
+}
+
+// crowded reports whether as many requests are under way to the peer as its session carries. Then
+// messages wait for the answer to one of them, and travel together: on a long path each request
+// would carry one append, and the window bounds how many are under way.
+func (p *peer) crowded() bool {
+	if p.sess == nil || !p.sess.Connected() || len(p.buf) > 2*pieceSize {
+		return false
+	}
+	inFlight, _ := p.sess.Pending()
+	return inFlight >= min(p.sess.Window(), p.sess.Params().Slots)
 }
 
 // release answers, once a tick, the requests that are open since the last one or longer: a

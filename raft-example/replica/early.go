@@ -97,7 +97,7 @@ func (r *Replica) appendEarly() bool {
 	if err != nil || len(o.data)+len(o.runs)*entHeader > maxEarly || len(r.steady()) == 0 {
 		return false
 	}
-	r.writers.left(len(o.tags))
+	r.gone(len(o.tags))
 	e.kind, e.given, r.offers = earlyAppend, r.offers, e.given
 	m := e.msg.begin(pb.MsgApp, r.cfg.ID, r.term)
 	e.msg.logTerm, e.msg.index, e.msg.commit = term, last, r.committed

@@ -27,6 +27,11 @@ func (g *gather) wait(n int, now monotime.Time) bool {
 		g.waiting = false
 		return false
 	}
+	return g.hold(now)
+}
+
+// hold has requests wait whatever their number, and reports whether they do.
+func (g *gather) hold(now monotime.Time) bool {
 	if !g.waiting {
 		g.waiting, g.from = true, now
 	}

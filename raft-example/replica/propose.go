@@ -1,6 +1,8 @@
 package replica
 
 import (
+	"time"
+
 	"github.com/userspace-rpc/erpc/raft-example/kv"
 	pb "go.etcd.io/raft/v3/raftpb"
 )
@@ -79,11 +81,27 @@ func (r *Replica) Propose(data []byte, tag uint64) (now kv.Answer, ok bool) {
 const few = 4
 
 // gathers reports whether proposals wait for those before them, or for others: see gather. While
-// many writes are on their way those that come meanwhile gather, so that they share a message to
-// each follower and its answer. With a disk they share its writes anyhow.
+// many writes are on their way those that come meanwhile gather, for maxFollow, so that they share
+// a message to each follower and its answer. With a disk they share its writes anyhow.
 func (r *Replica) gathers() bool {
-	return !r.durable &&
-		(r.waiting.len() > few || r.writers.wait(len(r.offers.tags), r.now))
+	switch {
+	case r.durable:
+		return false
+	case r.waiting.len() > few:
+		return r.pipeline.hold(r.now)
+	}
+	r.pipeline.waiting = false
+	return r.writers.wait(len(r.offers.tags), r.now)
+}
+
+// maxFollow is how long proposals wait for those before them: longer than a round within a machine
+// room takes. On a longer path the next ones need not wait for a round trip.
+const maxFollow = 2 * time.Millisecond
+
+// gone notes that n proposals wait no more.
+func (r *Replica) gone(n int) {
+	r.writers.left(n)
+	r.pipeline.waiting = false
 }
 
 // offering reports whether proposals wait and do not gather.
@@ -95,7 +113,7 @@ func (r *Replica) offer() {
 	if r.err != nil || !r.offering() {
 		return
 	}
-	r.writers.left(len(o.tags))
+	r.gone(len(o.tags))
 	if r.rn.Step(o.message(&r.cfg.ID)) == nil {
 		r.gave(o)
 	} else { // there is too much that is not committed, or leadership goes
@@ -125,7 +143,7 @@ func (r *Replica) withdraw() {
 		r.host.Answer(tag, &away)
 	}
 	r.offers.reset()
-	r.writers.left(0)
+	r.gone(0)
 	for _, tag := range r.early.given.tags {
 		r.host.Answer(tag, &kv.Answer{Status: kv.Retry})
 	}

@@ -178,6 +178,7 @@ type Replica struct {
 	offers        *offers
 	writers       gather
 	readers       gather
+	pipeline      gather         // writes that wait for those under way
 	proposed      fifo[proposal] // what was given to raft and has no index yet
 	waiting       fifo[waiter]   // by index
 	reads         []read         // to be asked for
@@ -240,7 +241,7 @@ func New(cfg Config, host Host, from Start, now monotime.Time) (*Replica, error)
 		parted: map[uint64]uint64{},
 		rest:   rest{beat: map[uint64]monotime.Time{}},
 		expect: make([]kv.Key, 0, 16), offers: &offers{}}
-	r.writers.most, r.readers.most = cfg.GatherFor, cfg.GatherFor
+	r.writers.most, r.readers.most, r.pipeline.most = cfg.GatherFor, cfg.GatherFor, maxFollow
 	r.log = &storage{replica: r}
 	r.timing.now = agreed{0, cfg.Tick, cfg.Lease}
 	r.early = early{given: &offers{}, acks: map[uint64]uint64{}, look: r.visit}
@@ -397,7 +398,7 @@ func (r *Replica) Tick(now monotime.Time) {
 		r.release()
 	}
 	r.hurry(now)
-	if r.writers.due(now) || r.readers.due(now) {
+	if r.writers.due(now) || r.readers.due(now) || r.pipeline.due(now) {
 		r.changed = true
 	}
 	if early := now.Add(r.cfg.Tick); r.nextTick > early {

@@ -107,7 +107,8 @@ func (r *Replica) RoundEnd() monotime.Time {
 	if len(r.spare.messages) > 0 {
 		end = r.spare.from.Add(r.patience())
 	}
-	if end = min(end, r.writers.end(), r.readers.end()); end == monotime.Never {
+	end = min(end, r.writers.end(), r.readers.end(), r.pipeline.end())
+	if end == monotime.Never {
 		return 0
 	}
 	return end

@@ -182,7 +182,7 @@ func (c *DemoCmd) goroutines(ctx context.Context, addr string) (row demoRow, err
 	for i := range demoCallers {
 		wg.Go(func() {
 			request := bytes.Repeat([]byte{byte(i)}, 32)
-			for !stop.Load() {
+			for first := true; first || !stop.Load(); first = false {
 				at := monotime.Now()
 				resp, cerr := cl.Call(ctx, TypeEcho, request)
 				took := monotime.Now().Sub(at)
