@@ -41,7 +41,7 @@ func once(t *testing.T, r *rig, each int) {
 		key := []byte(fmt.Sprint("counter", i))
 		hash := mica.Hash(key)
 		items := r.items[mica.PartitionOf(hash, len(r.items))]
-		if err := items.Put(hash, key, []byte("0")); err != nil {
+		if err := items.Put(items.Hash(key), key, []byte("0")); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -133,7 +133,7 @@ func TestStale(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := r.items[0].Put(add.Hash, key, []byte("0")); err != nil {
+	if err := r.items[0].Put(r.items[0].Hash(key), key, []byte("0")); err != nil {
 		t.Fatal(err)
 	}
 	for _, step := range []struct {
@@ -146,7 +146,7 @@ func TestStale(t *testing.T) {
 		put(step.mark, message.Increment, string(body))
 		n := p.Sweep()
 		list := p.Run()
-		it, _ := r.items[0].Get(add.Hash, key)
+		it, _ := r.items[0].Get(r.items[0].Hash(key), key)
 		if n != step.answers || len(list) != n || string(it.Value) != step.value {
 			t.Errorf("%x: %d answers, value %s, want %d, %s", step.mark, n, it.Value, step.answers,
 				step.value)

@@ -1,8 +1,6 @@
 package herd
 
 import (
-	"encoding/binary"
-
 	"github.com/userspace-rpc/erpc/kv/message"
 	"github.com/userspace-rpc/erpc/kv/mica"
 )
@@ -14,7 +12,7 @@ type Store struct {
 	number  int
 	of      int // partitions
 	lookups [Batch]mica.Lookup
-	hashes  [Batch]uint64
+	hashes  [Batch]mica.KeyHash
 	list    [Batch]*Request
 }
 
@@ -35,7 +33,7 @@ func (s *Store) Run(list []Request) {
 		if !s.accept(r, k.Hash, err) {
 			continue
 		}
-		s.lookups[n].Hash, s.lookups[n].Key, s.list[n] = k.Hash, k.Key, r
+		s.lookups[n].Hash, s.lookups[n].Key, s.list[n] = s.items.Hash(k.Key), k.Key, r
 		n++
 	}
 	s.items.GetBatch(s.lookups[:n])
@@ -54,8 +52,11 @@ func (s *Store) others(list []Request) {
 	n := 0
 	for i := range list {
 		r := &list[i]
-		if r.Refused == Answered && r.Kind != message.Get && len(r.Body) >= 8 {
-			s.hashes[n] = hashOf(r.Body)
+		if r.Refused != Answered || r.Kind == message.Get {
+			continue
+		}
+		if key := message.KeyOf(r.Body, r.Kind); key != nil {
+			s.hashes[n] = s.items.Hash(key)
 			n++
 		}
 	}
@@ -100,7 +101,7 @@ func (s *Store) write(r *Request) {
 	if !s.accept(r, w.Hash, err) {
 		return
 	}
-	version, err := s.items.Write(&mica.Write{Hash: w.Hash, Key: w.Key, Value: w.Value,
+	version, err := s.items.Write(&mica.Write{Hash: s.items.Hash(w.Key), Key: w.Key, Value: w.Value,
 		Flags: w.Flags, Expires: s.items.Expiry(w.Life), If: w.If, Version: w.Version})
 	if err != nil {
 		status(r, err)
@@ -114,18 +115,19 @@ func (s *Store) keyed(r *Request) {
 	if !s.accept(r, k.Hash, err) {
 		return
 	}
+	hash := s.items.Hash(k.Key)
 	switch r.Kind {
 	case message.Delete:
-		status(r, s.items.Delete(k.Hash, k.Key, k.Version))
+		status(r, s.items.Delete(hash, k.Key, k.Version))
 	case message.Increment:
-		value, version, err := s.items.Increment(k.Hash, k.Key, k.Delta, k.Down, 0)
+		value, version, err := s.items.Increment(hash, k.Key, k.Delta, k.Down, 0)
 		if err != nil {
 			status(r, err)
 			return
 		}
 		numbers(r, value, version)
 	case message.Touch:
-		it, ok := s.items.Touch(k.Hash, k.Key, s.items.Expiry(k.Life))
+		it, ok := s.items.Touch(hash, k.Key, s.items.Expiry(k.Life))
 		if !ok {
 			status(r, mica.ErrNotFound)
 			return
@@ -169,6 +171,3 @@ func status(r *Request, err error) {
 func numbers(r *Request, list ...uint64) {
 	r.Size = len(message.AppendNumbers(r.Room[:0], list...))
 }
-
-// hashOf returns the hash with which a body begins.
-func hashOf(body []byte) uint64 { return binary.LittleEndian.Uint64(body) }

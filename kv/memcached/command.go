@@ -155,8 +155,7 @@ func (w *words) foreign() bool {
 func (c *conn) add(kind opKind, key []byte, quiet bool) *op {
 	o := c.w.add()
 	o.kind, o.quiet, o.key = kind, quiet, key
-	o.hash = mica.Hash(key)
-	o.part = int32(mica.PartitionOf(o.hash, c.s.parts))
+	o.part = int32(mica.PartitionOf(mica.Hash(key), c.s.parts))
 	return o
 }
 

@@ -35,10 +35,10 @@ type op struct {
 	quiet, withCAS bool
 	warm           bool // its lines of memory have been asked for
 	part           int32
-	client         uint32 // the client's flags of the item
-	hash           uint64
-	life           int64  // exptime
-	compare        uint64 // cas; increment and decrement: delta
+	client         uint32       // the client's flags of the item
+	hash           mica.KeyHash // once it is warm
+	life           int64        // exptime
+	compare        uint64       // cas; increment and decrement: delta
 	key, value     []byte
 	text           string   // opText: the answer; a get: what follows it
 	meta           *request // opMeta
@@ -49,7 +49,7 @@ type work struct {
 	words  words
 	ops    [batch + 1]op // one step makes two at most
 	metas  [batch]request
-	hashes [batch + 1]uint64
+	hashes [batch + 1]mica.KeyHash
 	n, at  int // commands, and those that have run
 	part   int32
 	room   int // bytes that the next answer needs, if there was no room for it
@@ -139,6 +139,7 @@ func (c *conn) warm(p *mica.Partition) {
 	for i := w.at; i < w.n; i++ {
 		if o := &w.ops[i]; o.kind != opText && o.part == w.part {
 			o.warm = true
+			o.hash = p.Hash(o.key)
 			w.hashes[n] = o.hash
 			n++
 		}

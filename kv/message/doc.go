@@ -17,7 +17,8 @@
 // version (8), the length of the value (4) and the value. Later means that the answer became too
 // long: that key is to be asked for again.
 //
-// The hash is mica.Hash of the key, from which client and server know the partition. A life is in
+// The hash is mica.Hash of the key, from which client and server know the partition. It has no
+// secret, so a client can choose the partition of its keys, not their place in it. A life is in
 // seconds from now, 0 for ever; so no clocks need agree. The version of a request is 0 where any
 // will do.
 //

@@ -95,13 +95,14 @@ func TestWriteLimits(t *testing.T) {
 
 // TestMultiLimits: as many keys as a multi-get can have, and its entries at their limits.
 func TestMultiLimits(t *testing.T) {
-	var list [message.MaxMulti]mica.Lookup
+	var keys [message.MaxMulti][]byte
+	var hashes [message.MaxMulti]uint64
 	for n, want := range map[int]error{0: nil, 1: nil, 64: nil, 65: message.ErrRequest} {
 		var b []byte
 		for i := range n {
 			b, _ = message.AppendKey(b, uint64(i), []byte("key"))
 		}
-		got, err := message.ParseKeys(b, &list)
+		got, err := message.ParseKeys(b, &keys, &hashes)
 		if !errors.Is(err, want) || err == nil && got != n {
 			t.Errorf("%d keys: %d, %v", n, got, err)
 		}

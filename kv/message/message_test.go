@@ -72,14 +72,15 @@ func TestMulti(t *testing.T) {
 	for i := range message.MaxMulti {
 		b, _ = message.AppendKey(b, uint64(i), []byte{byte(i)})
 	}
-	var list [message.MaxMulti]mica.Lookup
-	n, err := message.ParseKeys(b, &list)
-	if n != message.MaxMulti || err != nil || list[63].Hash != 63 {
+	var keys [message.MaxMulti][]byte
+	var hashes [message.MaxMulti]uint64
+	n, err := message.ParseKeys(b, &keys, &hashes)
+	if n != message.MaxMulti || err != nil || hashes[63] != 63 || keys[63][0] != 63 {
 		t.Errorf("%d, %v", n, err)
 	}
 	b, _ = message.AppendKey(b, 1, []byte("one more"))
 	for _, bad := range [][]byte{b, b[:9], b[:15], append(make([]byte, 8), 0)} {
-		if n, err := message.ParseKeys(bad, &list); n != 0 || err == nil {
+		if n, err := message.ParseKeys(bad, &keys, &hashes); n != 0 || err == nil {
 			t.Errorf("%d bytes: %d keys, %v", len(bad), n, err)
 		}
 	}
@@ -178,11 +179,12 @@ func FuzzMessage(f *testing.F) {
 		if w, err := message.ParseWrite(b); err == nil {
 			same(w.Append(nil))
 		}
-		var list [message.MaxMulti]mica.Lookup
-		if n, err := message.ParseKeys(b, &list); err == nil {
+		var keys [message.MaxMulti][]byte
+		var hashes [message.MaxMulti]uint64
+		if n, err := message.ParseKeys(b, &keys, &hashes); err == nil {
 			var got []byte
-			for _, l := range list[:n] {
-				got, err = message.AppendKey(got, l.Hash, l.Key)
+			for i, key := range keys[:n] {
+				got, err = message.AppendKey(got, hashes[i], key)
 			}
 			same(got, err)
 		}

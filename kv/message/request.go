@@ -163,6 +163,18 @@ func ParseWrite(b []byte) (w Item, err error) {
 	return w, checkKey(len(w.Key))
 }
 
+// KeyOf returns the key of a request of a type with one key, nil if it is malformed.
+func KeyOf(b []byte, typ uint8) []byte {
+	n, end := head(typ), len(b)
+	if typ == Write && end >= writeHead {
+		n, end = writeHead, writeHead+int(b[25])
+	}
+	if end < n || end > len(b) {
+		return nil
+	}
+	return b[n:end]
+}
+
 // AppendKey appends an entry of a request of type MultiGet. The error is mica.ErrKey.
 func AppendKey(b []byte, hash uint64, key []byte) ([]byte, error) {
 	if err := checkKey(len(key)); err != nil {
@@ -181,9 +193,11 @@ func NextKey(b []byte) (key, rest []byte) {
 	return b[9:end], b[end:]
 }
 
-// ParseKeys reads a request of type MultiGet into list, and returns how many keys there are; the
-// keys are parts of b. Errors: ErrRequest, mica.ErrKey.
-func ParseKeys(b []byte, list *[MaxMulti]mica.Lookup) (n int, err error) {
+// ParseKeys reads a request of type MultiGet, and returns how many keys there are, which are parts
+// of b, and their hashes. Errors: ErrRequest, mica.ErrKey.
+func ParseKeys(
+	b []byte, keys *[MaxMulti][]byte, hashes *[MaxMulti]uint64,
+) (n int, err error) {
 	for len(b) > 0 {
 		if n == MaxMulti || len(b) < 9 || len(b) < 9+int(b[8]) {
 			return 0, fmt.Errorf("%w: %d bytes after key %d of a multi-get", ErrRequest, len(b), n)
@@ -192,7 +206,7 @@ func ParseKeys(b []byte, list *[MaxMulti]mica.Lookup) (n int, err error) {
 		if err := checkKey(end - 9); err != nil {
 			return 0, err
 		}
-		list[n] = mica.Lookup{Hash: le.Uint64(b), Key: b[9:end]}
+		keys[n], hashes[n] = b[9:end], le.Uint64(b)
 		b = b[end:]
 		n++
 	}

@@ -7,7 +7,7 @@ import (
 
 // checkAll holds a partition to its invariants: the counters are those of what is there, and each
 // item in memory is the one that its key finds.
-func checkAll(t testing.TB, p *Partition, hash func([]byte) uint64) {
+func checkAll(t testing.TB, p *Partition, hash func([]byte) KeyHash) {
 	t.Helper()
 	p.settle()
 	var items, size uint64
@@ -53,7 +53,7 @@ func checkAll(t testing.TB, p *Partition, hash func([]byte) uint64) {
 }
 
 // where is find that changes nothing.
-func (p *Partition) where(hash uint64, key []byte) place {
+func (p *Partition) where(hash KeyHash, key []byte) place {
 	now := p.now
 	p.now = 0
 	defer func() { p.now = now }()

@@ -9,7 +9,7 @@ import (
 // time. It returns the new version. Errors: those of Put, ErrNotFound, and ErrVersion if version is
 // neither 0 nor the item's.
 func (p *Partition) Concat(
-	hash uint64, key, more []byte, front bool, version uint64,
+	hash KeyHash, key, more []byte, front bool, version uint64,
 ) (uint64, error) {
 	p.settle()
 	at := p.find(hash, key)
@@ -33,7 +33,7 @@ func (p *Partition) Concat(
 }
 
 // rewrite gives an item the value that is in scratch.
-func (p *Partition) rewrite(hash uint64, key []byte, at place, old *Item) (uint64, error) {
+func (p *Partition) rewrite(hash KeyHash, key []byte, at place, old *Item) (uint64, error) {
 	c := content{key: key, value: p.scratch, flags: old.Flags, expires: old.Expires}
 	if err := p.check(&c); err != nil {
 		return 0, err
@@ -54,7 +54,7 @@ const maxDigits = 20
 // number and version. Errors: ErrNotFound, ErrVersion if version is neither 0 nor the item's,
 // ErrNumber, ErrFull.
 func (p *Partition) Increment(
-	hash uint64, key []byte, delta uint64, down bool, version uint64,
+	hash KeyHash, key []byte, delta uint64, down bool, version uint64,
 ) (value, newVersion uint64, err error) {
 	p.settle()
 	at := p.find(hash, key)

@@ -3,6 +3,7 @@ package mica
 import (
 	"errors"
 	"fmt"
+	"hash/maphash"
 	"math"
 	"unsafe"
 
@@ -134,6 +135,7 @@ func (c *Config) split() (buckets, extra int, items int) {
 // Partition is a part of the keys, with one owner.
 type Partition struct {
 	mode    Mode
+	seed    maphash.Seed
 	buckets []bucket // the index, and behind it extra buckets
 	index   uint32   // how many are of the index
 	spare   uint32   // first free extra bucket, its number and 1; 0: none
@@ -178,8 +180,9 @@ func New(cfg Config) (*Partition, error) {
 	if err != nil {
 		return nil, err
 	}
-	p := &Partition{mode: cfg.Mode, mem: mem, index: uint32(buckets), chain: cfg.maxChain,
-		mask: 1<<cfg.offsetBits - 1, version: cfg.FirstVersion & versionMask,
+	p := &Partition{mode: cfg.Mode, seed: maphash.MakeSeed(), mem: mem, index: uint32(buckets),
+		chain: cfg.maxChain,
+		mask:  1<<cfg.offsetBits - 1, version: cfg.FirstVersion & versionMask,
 		onHeap: cfg.onHeap}
 	p.buckets = unsafe.Slice((*bucket)(unsafe.Pointer(&mem[0])), buckets+extra)
 	data := mem[(buckets+extra)*bucketSize:][:items:items]

@@ -13,7 +13,7 @@ func TestIndexEvictions(t *testing.T) {
 		t.Fatal(err)
 	}
 	const puts = ways + 3
-	hash := func(i int) uint64 { return uint64(i+1) << 32 } // one bucket, many tags
+	hash := func(i int) KeyHash { return KeyHash(i+1) << 32 } // one bucket, many tags
 	for i := range puts {
 		if _, err := p.Write(&Write{Hash: hash(i), Key: fmt.Append(nil, i)}); err != nil {
 			t.Fatal(err)

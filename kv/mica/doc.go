@@ -11,7 +11,9 @@
 //
 // A [Partition] has one owner: one goroutine at a time calls it, and there are no locks in it. A
 // server has one partition per event loop, and keys belong to partitions by [PartitionOf] their
-// [Hash] (MICA's EREW mode).
+// [Hash] (MICA's EREW mode). That hash is public: a client can have all its keys in one partition.
+// Within it keys are known by [Partition.Hash], which has a secret of the partition: no client can
+// evict a key of others by keys that share its bucket, or fill a bucket's chain.
 //
 // With [Config.Readers] other goroutines read beside the owner (CREW), each with a [Reader]. It
 // copies an item while that may be written to, and comes again if a version of the bucket says that
@@ -30,8 +32,8 @@
 // line of the index, and one item for each entry with its tag: nearly always the right one. Keys
 // are compared in full.
 //
-//	bits of the hash    63-48       47-32   31-0
-//	are for             partition   tag     bucket
+//	bits of the hash    47-32   31-0
+//	are for             tag     bucket
 //
 // # Items
 //

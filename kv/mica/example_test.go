@@ -15,7 +15,7 @@ func ExamplePartition() {
 		log.Fatal(err)
 	}
 	key := []byte("user:7")
-	hash := mica.Hash(key) // computed once, and sent along by clients
+	hash := p.Hash(key) // once for several operations
 	if err := p.Put(hash, key, []byte("Ada")); err != nil {
 		log.Fatal(err)
 	}
@@ -39,7 +39,7 @@ func ExamplePartition_CompareAndSwap() {
 		log.Fatal(err)
 	}
 	key := []byte("stock")
-	hash := mica.Hash(key)
+	hash := p.Hash(key)
 	if err := p.Put(hash, key, []byte("5")); err != nil {
 		log.Fatal(err)
 	}

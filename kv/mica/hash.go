@@ -2,6 +2,7 @@ package mica
 
 import (
 	"encoding/binary"
+	"hash/maphash"
 	"math/bits"
 )
 
@@ -20,8 +21,9 @@ func fold(a, b uint64) uint64 {
 	return hi ^ lo
 }
 
-// Hash returns the hash of a key. Clients and servers must agree on it, so it never changes, and it
-// has no secret: anyone can make keys whose hashes collide.
+// Hash returns the hash of a key by which it belongs to a partition. Clients and servers must agree
+// on it, so it never changes, and it has no secret: anyone can make keys of one partition. Within
+// it [Partition.Hash] spreads them.
 func Hash(key []byte) uint64 {
 	h := uint64(len(key))*k1 ^ k0
 	for len(key) > 16 {
@@ -45,15 +47,25 @@ func Hash(key []byte) uint64 {
 // PartitionOf returns the partition of a hash, of n: 1 to MaxPartitions.
 func PartitionOf(hash uint64, n int) int { return int(hash >> 48 * uint64(n) >> 16) }
 
+// KeyHash is a key's hash within a partition: see [Partition.Hash].
+type KeyHash uint64
+
+// Hash returns the hash of a key that the methods of the partition, and of its Readers, take. It
+// depends on a secret, so that nobody who sends keys can choose their places. Any goroutine may
+// call it.
+func (p *Partition) Hash(key []byte) KeyHash { return KeyHash(maphash.Bytes(p.seed, key)) }
+
 // bucketOf returns the number of the bucket of a hash.
-func (p *Partition) bucketOf(hash uint64) uint32 { return bucketOf(hash, p.index) }
+func (p *Partition) bucketOf(hash KeyHash) uint32 { return bucketOf(hash, p.index) }
 
 // bucketOf returns the number of the bucket of a hash, of n.
-func bucketOf(hash uint64, n uint32) uint32 { return uint32(hash & (1<<32 - 1) * uint64(n) >> 32) }
+func bucketOf(hash KeyHash, n uint32) uint32 {
+	return uint32(uint64(uint32(hash)) * uint64(n) >> 32)
+}
 
 // tagOf returns the tag of a hash.
-func tagOf(hash uint64) uint64 {
-	if tag := hash >> 32 & 0xFFFF; tag != 0 {
+func tagOf(hash KeyHash) uint64 {
+	if tag := uint64(hash) >> 32 & 0xFFFF; tag != 0 {
 		return tag
 	}
 	return 1

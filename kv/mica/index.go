@@ -75,7 +75,7 @@ func (p *Partition) position(entry uint64) (pos, age uint64, ok bool) {
 }
 
 // find looks a key up. An item past its time is removed.
-func (p *Partition) find(hash uint64, key []byte) place {
+func (p *Partition) find(hash KeyHash, key []byte) place {
 	tag, s := tagOf(hash), p.space()
 	for b := &p.buckets[p.bucketOf(hash)]; ; b = &p.buckets[b.link-1] {
 		for m := b.match(tag); m != 0; m &= m - 1 {
@@ -104,7 +104,7 @@ func (p *Partition) expired(pos uint64) bool {
 }
 
 // remove takes an item out of the index, and gives its memory up.
-func (p *Partition) remove(hash uint64, at place) {
+func (p *Partition) remove(hash KeyHash, at place) {
 	n := p.bucketOf(hash)
 	begun := p.enter(n)
 	p.set(at.b, at.i, 0)
@@ -130,7 +130,7 @@ func (p *Partition) release(pos uint64) {
 
 // room finds a place for a new entry. In a cache there is always one: the item that is nearest to
 // being overwritten loses its place if need be. In a store b is nil if there is none.
-func (p *Partition) room(hash uint64) (b *bucket, i int) {
+func (p *Partition) room(hash KeyHash) (b *bucket, i int) {
 	b = &p.buckets[p.bucketOf(hash)]
 	if p.mode == Store {
 		return p.roomInChain(b)
@@ -203,7 +203,7 @@ func (p *Partition) prune(n uint32) {
 
 // entry returns the entry of an item that has been written to pos just now, in a log as the last
 // one.
-func (p *Partition) entry(hash, pos, size uint64) uint64 {
+func (p *Partition) entry(hash KeyHash, pos, size uint64) uint64 {
 	offset := pos
 	if p.mode == Cache {
 		offset = (p.log.tail - size) & p.mask

@@ -13,7 +13,7 @@ const (
 // together, so that they wait for their lines of memory at the same time.
 type later struct {
 	n, used int
-	hashes  [gopt.Batch]uint64
+	hashes  [gopt.Batch]KeyHash
 	ends    [maxLater]laterEnds
 	bytes   [laterBytes]byte
 }
@@ -23,7 +23,7 @@ type laterEnds struct{ key, value uint16 }
 
 // putLater is Put into a cache without readers, of an item of at most laterItem bytes. Such a Put
 // cannot fail when it is written.
-func (p *Partition) putLater(hash uint64, key, value []byte) error {
+func (p *Partition) putLater(hash KeyHash, key, value []byte) error {
 	if len(key) < MinKey || len(key) > MaxKey {
 		return ErrKey
 	}
@@ -45,7 +45,7 @@ func (p *Partition) putLater(hash uint64, key, value []byte) error {
 
 // writeLater writes the Puts that wait, in their order, and asks for the lines of a lookup that
 // follows.
-func (p *Partition) writeLater(next uint64) {
+func (p *Partition) writeLater(next KeyHash) {
 	l := &p.later
 	n := l.n
 	l.n, l.used = 0, 0

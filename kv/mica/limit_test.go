@@ -35,7 +35,7 @@ func TestMemoryLimit(t *testing.T) {
 						steps++
 					}
 				}
-				checkAll(t, p, Hash)
+				checkAll(t, p, plain)
 				if grown := int64(heapBytes()) - int64(before); grown > 512<<10 {
 					t.Errorf("the heap has grown by %d bytes", grown)
 				}
@@ -75,7 +75,7 @@ func (l *limits) step() {
 	if l.r.IntN(50) == 0 {
 		key = l.value[:l.r.IntN(MaxKey+2)] // too short and too long ones as well
 	}
-	h := Hash(key)
+	h := plain(key)
 	value := l.value[:l.r.IntN(1<<l.r.IntN(21)+1)]
 	if l.r.IntN(1000) == 0 {
 		value = l.value // too long

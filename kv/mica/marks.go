@@ -15,7 +15,7 @@ const marksShift = 3 // in word 1 of an item
 
 // GetMarked is Get, and returns the item's marks too. Item has no room for them: Get would be
 // slower.
-func (p *Partition) GetMarked(hash uint64, key []byte) (it Item, m Marks, found bool) {
+func (p *Partition) GetMarked(hash KeyHash, key []byte) (it Item, m Marks, found bool) {
 	p.settle()
 	at := p.find(hash, key)
 	if at.b == nil {
@@ -36,7 +36,7 @@ type Change struct {
 }
 
 // Change changes an item, and returns it as it is now.
-func (p *Partition) Change(hash uint64, key []byte, c Change) (it Item, found bool) {
+func (p *Partition) Change(hash KeyHash, key []byte, c Change) (it Item, found bool) {
 	p.settle()
 	at := p.find(hash, key)
 	if at.b == nil {

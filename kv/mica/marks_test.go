@@ -19,7 +19,7 @@ func TestMarks(t *testing.T) {
 				t.Fatal(err)
 			}
 			key := []byte("key")
-			h := Hash(key)
+			h := plain(key)
 			is := func(it Item, found bool, want marked) {
 				t.Helper()
 				if !found || string(it.Value) != "value" || it.Version != want.Version ||

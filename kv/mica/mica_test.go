@@ -21,9 +21,9 @@ func open(t testing.TB, cfg Config) *Partition {
 func name(i int) []byte { return fmt.Appendf(nil, "key-%012d", i) }
 
 // spread is a hash of names that puts those of a range into all buckets evenly.
-func spread(key []byte) uint64 {
+func spread(key []byte) KeyHash {
 	i, _ := strconv.Atoi(string(key[4:]))
-	return uint64(uint32(i)*2654435769) | uint64(i&0xFFFF)<<32 // by the golden ratio
+	return KeyHash(uint32(i)*2654435769) | KeyHash(i&0xFFFF)<<32 // by the golden ratio
 }
 
 // put stores a value of 32 bytes that follows from the key.
@@ -258,7 +258,7 @@ func TestLengths(t *testing.T) {
 			edge := rapid.SampledFrom([]int{0, 40, 64, 512, 1 << 16, MaxValue}).Draw(t, "edge")
 			value := bytes.Repeat([]byte{2}, max(edge+rapid.IntRange(-20, 2).Draw(t, "off"), 0))
 			flags := rapid.Uint32Range(0, 1).Draw(t, "flags")
-			w := Write{Hash: Hash(key), Key: key, Value: value, Flags: flags}
+			w := Write{Hash: plain(key), Key: key, Value: value, Flags: flags}
 			var want error
 			if len(key) < MinKey || len(key) > MaxKey {
 				want = ErrKey
@@ -276,7 +276,7 @@ func TestLengths(t *testing.T) {
 			}
 			_ = p.Delete(w.Hash, key, 0)
 		})
-		checkAll(t, p, Hash)
+		checkAll(t, p, plain)
 	}
 }
 
@@ -361,7 +361,7 @@ func TestHash(t *testing.T) {
 		h := Hash(name(i))
 		partitions[PartitionOf(h, parts)]++
 		buckets[h&(1<<32-1)*parts>>32]++
-		tags[tagOf(h)]++
+		tags[tagOf(KeyHash(h))]++
 	}
 	for i := range parts {
 		if a, b := partitions[i]-n/parts, buckets[i]-n/parts; max(a, -a, b, -b) > 400 { // six sigmas
@@ -397,9 +397,9 @@ func TestNoAllocations(t *testing.T) {
 	for _, mode := range []Mode{Cache, Store} {
 		p := open(t, Config{Memory: 1 << 20, Mode: mode})
 		key, value := name(1), make([]byte, 32)
-		h := Hash(key)
+		h := p.Hash(key)
 		var list [40]Lookup
-		var hashes [40]uint64
+		var hashes [40]KeyHash
 		for i := range list {
 			list[i], hashes[i] = Lookup{Hash: h, Key: key}, h
 		}

@@ -3,7 +3,7 @@ package mica
 import "github.com/userspace-rpc/erpc/gopt"
 
 // Get looks up a key by its hash. The value is a view.
-func (p *Partition) Get(hash uint64, key []byte) (it Item, found bool) {
+func (p *Partition) Get(hash KeyHash, key []byte) (it Item, found bool) {
 	if p.moving+p.later.n > 0 {
 		p.catchUpFor(hash)
 	}
@@ -13,7 +13,7 @@ func (p *Partition) Get(hash uint64, key []byte) (it Item, found bool) {
 
 // get looks a key up. Items are handed on by pointer: copies of one would be read in larger pieces
 // than it was written in, for which the processor waits.
-func (p *Partition) get(hash uint64, key []byte, it *Item) bool {
+func (p *Partition) get(hash KeyHash, key []byte, it *Item) bool {
 	at := p.find(hash, key)
 	if at.b == nil {
 		p.stats.Misses++
@@ -35,7 +35,7 @@ func (p *Partition) hit(at place, it *Item) {
 
 // Lookup is a lookup of a batch: a hash and a key, and what was found. Item.Value is a view.
 type Lookup struct {
-	Hash  uint64
+	Hash  KeyHash
 	Key   []byte
 	Item  Item
 	Found bool
@@ -58,7 +58,7 @@ type candidates struct {
 }
 
 func (p *Partition) getGroup(list []Lookup) {
-	var hashes [gopt.Batch]uint64
+	var hashes [gopt.Batch]KeyHash
 	for i := range list {
 		hashes[i] = list[i].Hash
 	}
@@ -85,7 +85,7 @@ func (p *Partition) getGroup(list []Lookup) {
 
 // look finds for each hash, gopt.Batch at most, the first entry with its tag in the first bucket,
 // and asks for the lines of all items.
-func (p *Partition) look(hashes []uint64, c *candidates) {
+func (p *Partition) look(hashes []KeyHash, c *candidates) {
 	var numbers [gopt.Batch]uint32
 	for i, h := range hashes {
 		numbers[i] = p.bucketOf(h)
@@ -117,7 +117,7 @@ func (p *Partition) lines() int {
 
 // Warm brings what operations on these hashes will read into the cache, interleaved. It changes
 // nothing.
-func (p *Partition) Warm(hashes []uint64) {
+func (p *Partition) Warm(hashes []KeyHash) {
 	for len(hashes) > 0 {
 		n := min(len(hashes), gopt.Batch)
 		var c candidates
@@ -156,7 +156,7 @@ func (p *Partition) catchUp() { p.catchUpFor(p.later.hashes[0]) }
 // catchUpFor is settle before a lookup, whose lines it asks for.
 //
 //go:noinline
-func (p *Partition) catchUpFor(hash uint64) {
+func (p *Partition) catchUpFor(hash KeyHash) {
 	p.moveAll()
 	if p.later.n > 0 {
 		p.writeLater(hash)

@@ -99,7 +99,7 @@ func (r *Reader) Stats() ReaderStats { return r.stats }
 //
 // A lookup that meets a change of the same bucket begins anew. So it waits for an owner that was
 // interrupted in a change.
-func (r *Reader) Get(hash uint64, key []byte) (it Item, found bool) {
+func (r *Reader) Get(hash KeyHash, key []byte) (it Item, found bool) {
 	r.restart()
 	found = r.get(hash, key, &it)
 	return it, found
@@ -110,7 +110,7 @@ func (r *Reader) GetBatch(list []Lookup) {
 	r.restart()
 	for len(list) > 0 {
 		n := min(len(list), gopt.Batch)
-		var hashes [gopt.Batch]uint64
+		var hashes [gopt.Batch]KeyHash
 		for i := range list[:n] {
 			hashes[i] = list[i].Hash
 		}
@@ -134,7 +134,7 @@ func (r *Reader) restart() {
 
 // Warm brings what lookups of these hashes will read into the cache, interleaved. With it, single
 // lookups are as fast as those of a batch, whose values are all in memory at the same time.
-func (r *Reader) Warm(hashes []uint64) {
+func (r *Reader) Warm(hashes []KeyHash) {
 	for len(hashes) > 0 {
 		n := min(len(hashes), gopt.Batch)
 		r.warm(hashes[:n])
@@ -143,7 +143,7 @@ func (r *Reader) Warm(hashes []uint64) {
 }
 
 // warm asks for the lines of some lookups, gopt.Batch at most: buckets, then items.
-func (r *Reader) warm(hashes []uint64) {
+func (r *Reader) warm(hashes []KeyHash) {
 	var numbers [gopt.Batch]uint32
 	for i, h := range hashes {
 		numbers[i] = bucketOf(h, r.index)
@@ -166,7 +166,7 @@ func (r *Reader) warm(hashes []uint64) {
 	gopt.Prefetch(items[:len(hashes)], 1)
 }
 
-func (r *Reader) get(hash uint64, key []byte, it *Item) bool {
+func (r *Reader) get(hash KeyHash, key []byte, it *Item) bool {
 	b := &r.buckets[bucketOf(hash, r.index)]
 	from := len(r.words)
 	for tries := 1; ; tries++ {

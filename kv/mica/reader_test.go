@@ -31,7 +31,7 @@ const large = 900
 
 // readAlong reads keys until the owner has ended. Each item that it finds is whole, and not older
 // than the one before.
-func readAlong(t *testing.T, r *Reader, hash func([]byte) uint64, keys int, ended *atomic.Bool,
+func readAlong(t *testing.T, r *Reader, hash func([]byte) KeyHash, keys int, ended *atomic.Bool,
 	begun *sync.WaitGroup,
 ) {
 	first := sync.OnceFunc(begun.Done)
@@ -77,16 +77,16 @@ func readAlong(t *testing.T, r *Reader, hash func([]byte) uint64, keys int, ende
 var crew = []struct {
 	name string
 	cfg  Config
-	hash func([]byte) uint64
+	hash func([]byte) KeyHash
 	keys int
 }{
-	{"cache", Config{Memory: 1 << 16}, Hash, 700},
-	{"cache with room", Config{Memory: 1 << 20}, Hash, 50},
-	{"cache, least recently used", Config{Memory: 1 << 16, MoveToHead: 1}, Hash, 500},
+	{"cache", Config{Memory: 1 << 16}, plain, 700},
+	{"cache with room", Config{Memory: 1 << 20}, plain, 50},
+	{"cache, least recently used", Config{Memory: 1 << 16, MoveToHead: 1}, plain, 500},
 	{"cache, narrow, two tags", Config{Memory: 1 << 16, offsetBits: 16}, weak, 200},
-	{"cache, some large items", Config{Memory: 1 << 16}, Hash, 1000},
-	{"store", Config{Memory: 1 << 18, Mode: Store}, Hash, 300},
-	{"store, full, some large items", Config{Memory: 1 << 16, Mode: Store}, Hash, 1000},
+	{"cache, some large items", Config{Memory: 1 << 16}, plain, 1000},
+	{"store", Config{Memory: 1 << 18, Mode: Store}, plain, 300},
+	{"store, full, some large items", Config{Memory: 1 << 16, Mode: Store}, plain, 1000},
 	{"store, one hash", Config{Memory: 1 << 18, Mode: Store}, constant, 60},
 }
 
@@ -126,7 +126,7 @@ func TestReaders(t *testing.T) {
 }
 
 // own is the owner: it writes, deletes, touches and forgets.
-func own(t *testing.T, p *Partition, hash func([]byte) uint64, keys, steps int) {
+func own(t *testing.T, p *Partition, hash func([]byte) KeyHash, keys, steps int) {
 	r := rand.New(rand.NewPCG(5, 6))
 	for seq := range uint64(steps) {
 		i := r.IntN(keys)
@@ -268,10 +268,10 @@ func TestReaderViews(t *testing.T) {
 	var list []Lookup
 	for i := range 70 {
 		key := name(i)
-		if err := p.Put(Hash(key), key, bytes.Repeat(key, 1+i*50)); err != nil {
+		if err := p.Put(plain(key), key, bytes.Repeat(key, 1+i*50)); err != nil {
 			t.Fatal(err)
 		}
-		list = append(list, Lookup{Hash: Hash(key), Key: key})
+		list = append(list, Lookup{Hash: plain(key), Key: key})
 	}
 	r, err := p.NewReader()
 	if err != nil {
@@ -285,7 +285,7 @@ func TestReaderViews(t *testing.T) {
 			}
 		}
 	}
-	if r.Get(Hash(name(0)), name(0)); cap(r.words) > keepWords {
+	if r.Get(plain(name(0)), name(0)); cap(r.words) > keepWords {
 		t.Errorf("%d words are kept", cap(r.words))
 	}
 	if n := testing.AllocsPerRun(100, func() { r.GetBatch(list[:8]) }); n != 0 {
@@ -385,12 +385,12 @@ func ExamplePartition_NewReader() {
 		panic(err)
 	}
 	key := []byte("user:7")
-	if err := p.Put(Hash(key), key, []byte("Ada")); err != nil {
+	if err := p.Put(plain(key), key, []byte("Ada")); err != nil {
 		panic(err)
 	}
 	found := make(chan string)
 	go func() {
-		it, _ := r.Get(Hash(key), key) // the owner may write meanwhile
+		it, _ := r.Get(plain(key), key) // the owner may write meanwhile
 		found <- string(it.Value)
 	}()
 	fmt.Println(<-found, p.Close())

@@ -13,7 +13,7 @@ const (
 
 // Write is an item to write. Keys and values are copied.
 type Write struct {
-	Hash    uint64
+	Hash    KeyHash
 	Key     []byte
 	Value   []byte
 	Flags   uint32 // kept with the item, for the client
@@ -75,7 +75,7 @@ func (p *Partition) check(c *content) error {
 // Put writes an item that never expires. A cache without Readers copies small items only, and
 // writes them to its index some 31 at a time, or with the next call of another method. Errors:
 // ErrKey, ErrValue, ErrTooLarge, ErrFull.
-func (p *Partition) Put(hash uint64, key, value []byte) error {
+func (p *Partition) Put(hash KeyHash, key, value []byte) error {
 	if p.mode == Cache && p.shared == nil && len(key)+len(value) <= laterItem {
 		return p.putLater(hash, key, value)
 	}
@@ -84,7 +84,7 @@ func (p *Partition) Put(hash uint64, key, value []byte) error {
 }
 
 // Add is Put of a key that is not there. Errors: those of Put, and ErrExists.
-func (p *Partition) Add(hash uint64, key, value []byte) error {
+func (p *Partition) Add(hash KeyHash, key, value []byte) error {
 	_, err := p.Write(&Write{Hash: hash, Key: key, Value: value, If: IfAbsent})
 	return err
 }
@@ -92,13 +92,13 @@ func (p *Partition) Add(hash uint64, key, value []byte) error {
 // CompareAndSwap is Put of a key whose item has that version. It returns the new version. Errors:
 // those of Put, ErrNotFound and ErrVersion.
 func (p *Partition) CompareAndSwap(
-	hash uint64, key, value []byte, version uint64,
+	hash KeyHash, key, value []byte, version uint64,
 ) (uint64, error) {
 	return p.Write(&Write{Hash: hash, Key: key, Value: value, If: IfVersion, Version: version})
 }
 
 // Delete removes a key, if its item has that version; 0 is any. Errors: ErrNotFound, ErrVersion.
-func (p *Partition) Delete(hash uint64, key []byte, version uint64) error {
+func (p *Partition) Delete(hash KeyHash, key []byte, version uint64) error {
 	p.settle()
 	at := p.find(hash, key)
 	switch {
@@ -113,7 +113,7 @@ func (p *Partition) Delete(hash uint64, key []byte, version uint64) error {
 }
 
 // Touch sets when an item expires, and returns the item as Get does.
-func (p *Partition) Touch(hash uint64, key []byte, expires uint32) (it Item, found bool) {
+func (p *Partition) Touch(hash KeyHash, key []byte, expires uint32) (it Item, found bool) {
 	p.settle()
 	at := p.find(hash, key)
 	if at.b == nil {
@@ -137,7 +137,7 @@ func (p *Partition) nextVersion() uint64 {
 }
 
 // store writes an item, whose old one is at a place if there is one.
-func (p *Partition) store(hash uint64, at place, c *content) (version uint64, err error) {
+func (p *Partition) store(hash KeyHash, at place, c *content) (version uint64, err error) {
 	n := p.bucketOf(hash)
 	begun := p.enter(n)
 	if p.mode == Cache {
@@ -154,7 +154,7 @@ func (p *Partition) store(hash uint64, at place, c *content) (version uint64, er
 }
 
 // append writes an item to the log, or over its old one if that has the same size and is not old.
-func (p *Partition) append(hash uint64, at place, c *content) uint64 {
+func (p *Partition) append(hash KeyHash, at place, c *content) uint64 {
 	n, v := c.units(), p.versionFor(c.version)
 	if at.b != nil {
 		if p.log.size(at.pos) == n && at.age <= p.old {
@@ -175,7 +175,7 @@ func (p *Partition) append(hash uint64, at place, c *content) uint64 {
 }
 
 // keep writes an item to the heap, or over its old one if that has as many lines.
-func (p *Partition) keep(hash uint64, at place, c *content) (uint64, error) {
+func (p *Partition) keep(hash KeyHash, at place, c *content) (uint64, error) {
 	s, n := &p.heap.space, (c.units()+lineUnits-1)/lineUnits
 	if at.b != nil && p.heap.lines(at.pos) == n {
 		v := p.versionFor(c.version)

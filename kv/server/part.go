@@ -24,7 +24,7 @@ type part struct {
 	gone bool       // the store is closed
 
 	lookups [message.MaxMulti]mica.Lookup
-	hashes  [erpc.MaxBatch]uint64
+	hashes  [erpc.MaxBatch]mica.KeyHash
 	entries []byte // an answer to MultiGet
 }
 
@@ -149,7 +149,7 @@ func (p *part) parse(reqs []erpc.ReqHandle, typ uint8, list *[erpc.MaxBatch]mess
 			refuse(h, err)
 			continue
 		}
-		reqs[n], list[n], p.hashes[n] = h, k, k.Hash
+		reqs[n], list[n], p.hashes[n] = h, k, p.store.Hash(k.Key)
 		n++
 	}
 	return n
@@ -168,7 +168,7 @@ func (p *part) gets(reqs []erpc.ReqHandle) {
 		}
 		reqs[n] = h
 		l := &p.lookups[n]
-		l.Hash, l.Key = k.Hash, k.Key
+		l.Hash, l.Key = p.store.Hash(k.Key), k.Key
 		n++
 	}
 	if p.s.cfg.OneByOne {
@@ -203,13 +203,13 @@ func (p *part) writes(reqs []erpc.ReqHandle) {
 			refuse(h, err)
 			continue
 		}
-		reqs[n], list[n], p.hashes[n] = h, w, w.Hash
+		reqs[n], list[n], p.hashes[n] = h, w, p.store.Hash(w.Key)
 		n++
 	}
 	p.warm(n)
 	for i, h := range reqs[:n] {
 		w := &list[i]
-		version, err := p.store.Write(&mica.Write{Hash: w.Hash, Key: w.Key, Value: w.Value,
+		version, err := p.store.Write(&mica.Write{Hash: p.hashes[i], Key: w.Key, Value: w.Value,
 			Flags: w.Flags, Expires: p.store.Expiry(w.Life), If: w.If, Version: w.Version})
 		if err != nil {
 			failed(h, err)
@@ -231,7 +231,7 @@ func (p *part) deletes(reqs []erpc.ReqHandle) {
 	n := p.parse(reqs, message.Delete, &list)
 	p.warm(n)
 	for i, h := range reqs[:n] {
-		failed(h, p.store.Delete(list[i].Hash, list[i].Key, list[i].Version))
+		failed(h, p.store.Delete(p.hashes[i], list[i].Key, list[i].Version))
 	}
 }
 
@@ -241,7 +241,7 @@ func (p *part) increments(reqs []erpc.ReqHandle) {
 	p.warm(n)
 	for i, h := range reqs[:n] {
 		k := &list[i]
-		value, version, err := p.store.Increment(k.Hash, k.Key, k.Delta, k.Down, 0)
+		value, version, err := p.store.Increment(p.hashes[i], k.Key, k.Delta, k.Down, 0)
 		if err != nil {
 			failed(h, err)
 			continue
@@ -259,7 +259,7 @@ func (p *part) touch(h erpc.ReqHandle) {
 		refuse(h, err)
 		return
 	}
-	if it, ok := p.store.Touch(k.Hash, k.Key, p.store.Expiry(k.Life)); ok {
+	if it, ok := p.store.Touch(p.store.Hash(k.Key), k.Key, p.store.Expiry(k.Life)); ok {
 		found(h, &it)
 	} else {
 		failed(h, mica.ErrNotFound)
@@ -267,9 +267,12 @@ func (p *part) touch(h erpc.ReqHandle) {
 }
 
 func (p *part) multi(h erpc.ReqHandle) {
-	n, err := message.ParseKeys(h.Data(), &p.lookups)
+	var keys [message.MaxMulti][]byte
+	var hashes [message.MaxMulti]uint64
+	n, err := message.ParseKeys(h.Data(), &keys, &hashes)
 	for i := 0; i < n && err == nil; i++ {
-		err = p.own(p.lookups[i].Hash)
+		err = p.own(hashes[i])
+		p.lookups[i] = mica.Lookup{Hash: p.store.Hash(keys[i]), Key: keys[i]}
 	}
 	if err != nil {
 		refuse(h, err)

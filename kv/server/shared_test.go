@@ -49,7 +49,7 @@ func TestShared(t *testing.T) {
 				here[n%keys].Add(1)
 				h := mica.Hash(key(n % keys))
 				err := r.Do(mica.PartitionOf(h, 2), func(p *mica.Partition) {
-					if _, _, err := p.Increment(h, key(n%keys), 1, false, 0); err != nil {
+					if _, _, err := p.Increment(p.Hash(key(n%keys)), key(n%keys), 1, false, 0); err != nil {
 						t.Error(err)
 					}
 				})

@@ -183,25 +183,25 @@ func newReader(n int) (*cache, error) {
 	return ofPartition("crew: mica with readers", p, r.Get, r.GetBatch), nil
 }
 
-func ofPartition(name string, p *mica.Partition, get func(uint64, []byte) (mica.Item, bool),
+func ofPartition(name string, p *mica.Partition, get func(mica.KeyHash, []byte) (mica.Item, bool),
 	getBatch func([]mica.Lookup),
 ) *cache {
 	var buf [valueSize]byte
-	var hashes [group]uint64
+	var hashes [group]mica.KeyHash
 	var list [group]mica.Lookup
 	return &cache{name: name,
 		get: func(k *key) ([]byte, bool) {
-			it, ok := get(mica.Hash(k.bytes), k.bytes)
+			it, ok := get(p.Hash(k.bytes), k.bytes)
 			return buf[:copy(buf[:], it.Value)], ok
 		},
 		set: func(k *key, v []byte) {
-			if err := p.Put(mica.Hash(k.bytes), k.bytes, v); err != nil {
+			if err := p.Put(p.Hash(k.bytes), k.bytes, v); err != nil {
 				panic(err)
 			}
 		},
 		batch: func(keys []key, check func(int, []byte, bool)) {
 			for i := range keys {
-				list[i].Hash, list[i].Key = mica.Hash(keys[i].bytes), keys[i].bytes
+				list[i].Hash, list[i].Key = p.Hash(keys[i].bytes), keys[i].bytes
 			}
 			getBatch(list[:len(keys)])
 			for i := range keys {
@@ -210,7 +210,7 @@ func ofPartition(name string, p *mica.Partition, get func(uint64, []byte) (mica.
 		},
 		warm: func(keys []key) {
 			for i := range keys {
-				hashes[i] = mica.Hash(keys[i].bytes)
+				hashes[i] = p.Hash(keys[i].bytes)
 			}
 			p.Warm(hashes[:])
 		}}

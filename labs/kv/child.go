@@ -66,7 +66,7 @@ func serveStore(tr transport.Transport, n int) error {
 			for i := uint64(at); i < uint64(min(at+1000, n)); i++ {
 				value := w.valueOf(i)
 				key := w.of(i)
-				failed = errors.Join(failed, p.Put(mica.Hash(key), key, value))
+				failed = errors.Join(failed, p.Put(p.Hash(key), key, value))
 			}
 		})
 		if err == erpc.ErrClosed { // Serve begins in a goroutine

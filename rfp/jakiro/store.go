@@ -33,7 +33,7 @@ func Attach(s *rfp.Server, part *mica.Partition) *Store {
 // Warm fetches the index lines of a message's keys ahead of its handlers. It is for
 // rfp.ServerConfig.
 func (s *Store) Warm(kinds []uint8, reqs [][]byte) {
-	var hashes [32]uint64
+	var hashes [32]mica.KeyHash
 	n := 0
 	for i, req := range reqs {
 		key := req
@@ -43,7 +43,7 @@ func (s *Store) Warm(kinds []uint8, reqs [][]byte) {
 				continue
 			}
 		}
-		hashes[n] = mica.Hash(key)
+		hashes[n] = s.part.Hash(key)
 		if n++; n == len(hashes) {
 			s.part.Warm(hashes[:n])
 			n = 0
@@ -56,7 +56,7 @@ func (s *Store) get(key, resp []byte) ([]byte, error) {
 	if len(key) < mica.MinKey || len(key) > mica.MaxKey {
 		return nil, ErrRequest
 	}
-	item, ok := s.part.Get(mica.Hash(key), key)
+	item, ok := s.part.Get(s.part.Hash(key), key)
 	if !ok {
 		return append(resp, 0), nil
 	}
@@ -68,7 +68,7 @@ func (s *Store) put(req, resp []byte) ([]byte, error) {
 	if !ok {
 		return nil, ErrRequest
 	}
-	if err := s.part.Put(mica.Hash(key), key, value); err != nil {
+	if err := s.part.Put(s.part.Hash(key), key, value); err != nil {
 		return nil, err
 	}
 	return append(resp, 1), nil
@@ -78,7 +78,7 @@ func (s *Store) delete(key, resp []byte) ([]byte, error) {
 	if len(key) < mica.MinKey || len(key) > mica.MaxKey {
 		return nil, ErrRequest
 	}
-	err := s.part.Delete(mica.Hash(key), key, 0)
+	err := s.part.Delete(s.part.Hash(key), key, 0)
 	switch {
 	case err == nil:
 		return append(resp, 1), nil

@@ -256,7 +256,7 @@ func (l *lab) addServer(id int) error {
 	var key [16]byte
 	for i := range uint64(keysPerPart) {
 		k := l.key(key[:], id, i)
-		if err := s.part.Put(mica.Hash(k), k, value(nil, k, l.Value)); err != nil {
+		if err := s.part.Put(s.part.Hash(k), k, value(nil, k, l.Value)); err != nil {
 			return err
 		}
 	}

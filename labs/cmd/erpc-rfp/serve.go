@@ -114,7 +114,7 @@ func (s *server) open() (err error) {
 	for i := range uint64(s.Keys) {
 		k := key(&kb, i)
 		value = appendValue(value[:0], i, s.Value)
-		if err := s.part.Put(mica.Hash(k), k, value); err != nil {
+		if err := s.part.Put(s.part.Hash(k), k, value); err != nil {
 			return err
 		}
 	}
@@ -252,7 +252,7 @@ func (s *server) get(h erpc.ReqHandle) {
 		_ = h.RespondError(err)
 		return
 	}
-	item, found := s.part.Get(mica.Hash(k), k)
+	item, found := s.part.Get(s.part.Hash(k), k)
 	out := buf.Data()
 	if !found {
 		out[0] = 0
@@ -269,7 +269,7 @@ func (s *server) put(h erpc.ReqHandle) {
 		_ = h.RespondError(jakiro.ErrRequest)
 		return
 	}
-	if err := s.part.Put(mica.Hash(k), k, value); err != nil {
+	if err := s.part.Put(s.part.Hash(k), k, value); err != nil {
 		_ = h.RespondError(err)
 		return
 	}

@@ -90,16 +90,15 @@ func newHashed(cfg Config) (*hashed, error) {
 }
 
 // with calls fn with the partition of a key, locked.
-func (s *hashed) with(key []byte, fn func(p *mica.Partition, hash uint64) error) error {
-	hash := mica.Hash(key)
-	p := &s.partitions[mica.PartitionOf(hash, len(s.partitions))]
+func (s *hashed) with(key []byte, fn func(p *mica.Partition, hash mica.KeyHash) error) error {
+	p := &s.partitions[mica.PartitionOf(mica.Hash(key), len(s.partitions))]
 	p.Lock()
 	defer p.Unlock()
-	return fn(p.Partition, hash)
+	return fn(p.Partition, p.Hash(key))
 }
 
 func (s *hashed) Read(key []byte) (record []byte, err error) {
-	err = s.with(key, func(p *mica.Partition, hash uint64) error {
+	err = s.with(key, func(p *mica.Partition, hash mica.KeyHash) error {
 		item, ok := p.Get(hash, key)
 		if !ok {
 			return ycsb.ErrNotFound
@@ -111,7 +110,7 @@ func (s *hashed) Read(key []byte) (record []byte, err error) {
 }
 
 func (s *hashed) Update(key []byte, field int, value []byte) error {
-	return s.with(key, func(p *mica.Partition, hash uint64) error {
+	return s.with(key, func(p *mica.Partition, hash mica.KeyHash) error {
 		item, ok := p.Get(hash, key)
 		if !ok {
 			return ycsb.ErrNotFound
@@ -125,10 +124,10 @@ func (s *hashed) Update(key []byte, field int, value []byte) error {
 }
 
 func (s *hashed) Insert(key, record []byte) error {
-	return s.with(key, func(p *mica.Partition, hash uint64) error { return put(p, hash, key, record) })
+	return s.with(key, func(p *mica.Partition, hash mica.KeyHash) error { return put(p, hash, key, record) })
 }
 
-func put(p *mica.Partition, hash uint64, key, record []byte) error {
+func put(p *mica.Partition, hash mica.KeyHash, key, record []byte) error {
 	err := p.Put(hash, key, record)
 	if errors.Is(err, mica.ErrFull) {
 		return ErrFull
