@@ -124,7 +124,9 @@ func (s *hashed) Update(key []byte, field int, value []byte) error {
 }
 
 func (s *hashed) Insert(key, record []byte) error {
-	return s.with(key, func(p *mica.Partition, hash mica.KeyHash) error { return put(p, hash, key, record) })
+	return s.with(key, func(p *mica.Partition, hash mica.KeyHash) error {
+		return put(p, hash, key, record)
+	})
 }
 
 func put(p *mica.Partition, hash mica.KeyHash, key, record []byte) error {
