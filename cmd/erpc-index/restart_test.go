@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -12,6 +13,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/userspace-rpc/erpc/index"
 	"github.com/userspace-rpc/erpc/index/snapshot"
 	"github.com/userspace-rpc/erpc/kit/cli"
 )
@@ -91,6 +93,39 @@ func TestKilledServer(t *testing.T) {
 		!strings.Contains(errOut.String(), "is lost") ||
 		!strings.Contains(errOut.String(), when.UTC().Format(time.RFC3339)) {
 		t.Errorf("said %q, %v", errOut.String(), err)
+	}
+}
+
+// TestKeeper: a snapshot is written when there is none, and after changes; a file that has all of the
+// map stays as it is.
+func TestKeeper(t *testing.T) {
+	k := keeper{env: &cli.Env{Err: io.Discard}, file: filepath.Join(t.TempDir(), "index"),
+		m: index.NewMap()}
+	changes := uint64(0)
+	k.changes = func() uint64 { return changes }
+	var last os.FileInfo
+	for i, step := range []struct{ changes, removed, written bool }{
+		{written: true}, {}, {changes: true, written: true}, {}, {removed: true, written: true}, {},
+	} {
+		if step.changes {
+			changes++
+		}
+		if step.removed {
+			if err := os.Remove(k.file); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if err := k.save(); err != nil {
+			t.Fatal(err)
+		}
+		info, err := os.Stat(k.file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if written := last == nil || step.removed || !os.SameFile(info, last); written != step.written {
+			t.Errorf("step %d: written: %v", i, written)
+		}
+		last = info
 	}
 }
 

@@ -26,7 +26,7 @@ type serveCmd struct {
 	OneByOne bool          `help:"Look each GET up by itself."`
 	Pin      int           `default:"-1" help:"Core of the event loop; -1: any." placeholder:"CORE"`
 	Snapshot string        `help:"${snapshot_help}" placeholder:"FILE"`
-	Every    time.Duration `help:"Write the snapshot this often too." placeholder:"TIME"`
+	Every    time.Duration `help:"Write the snapshot this often too, if anything has changed." placeholder:"TIME"`
 	GC       int           `name:"gc" default:"100" help:"GOGC." placeholder:"PERCENT"`
 	Child    bool          `hidden:"" help:"End with standard input."`
 }
@@ -77,6 +77,7 @@ func (c *serveCmd) Run(e *cli.Env) (err error) {
 		return err
 	}
 	s := ixserver.New(m, ixserver.Config{ScanInLoop: c.Scan == "loop", OneByOne: c.OneByOne})
+	k := &keeper{env: e, file: c.Snapshot, m: m, changes: s.Changes}
 	if err := s.Handle(srv); err != nil {
 		return errors.Join(err, srv.Close())
 	}
@@ -97,9 +98,9 @@ func (c *serveCmd) Run(e *cli.Env) (err error) {
 	addr := tr.LocalAddr().String()
 	err = e.Print(c.JSON, ready{true, addr, m.Len()}, "serving %d keys on %v", m.Len(), addr)
 	if err == nil {
-		err = c.wait(e, m, ended)
+		err = c.wait(e, k, ended)
 	}
-	return errors.Join(err, srv.Close(), c.save(e, m))
+	return errors.Join(err, srv.Close(), k.save())
 }
 
 // lock keeps others from the snapshot for as long as this server runs: what it stores would be lost
@@ -136,20 +137,34 @@ func (c *serveCmd) load(e *cli.Env) (*index.Map, error) {
 	return m, err
 }
 
-// save writes the snapshot, when nobody is served any more.
-func (c *serveCmd) save(e *cli.Env, m *index.Map) error {
-	if c.Snapshot == "" {
+// keeper writes the snapshots of a map that is served.
+type keeper struct {
+	env     *cli.Env
+	file    string // "": none
+	m       *index.Map
+	changes func() uint64
+	saved   uint64 // of changes, those that the file has; at first it is what the map was loaded from
+}
+
+// save writes the snapshot, unless the file has all of it.
+func (k *keeper) save() error {
+	if k.file == "" {
 		return nil
 	}
-	n, err := snapshot.Save(c.Snapshot, m, time.Now())
+	now := k.changes()
+	if _, err := os.Stat(k.file); err == nil && now == k.saved {
+		return nil
+	}
+	n, err := snapshot.Save(k.file, k.m, time.Now())
 	if err == nil {
-		fmt.Fprintf(e.Err, "%d keys are in %s\n", n, c.Snapshot)
+		k.saved = now
+		fmt.Fprintf(k.env.Err, "%d keys are in %s\n", n, k.file)
 	}
 	return err
 }
 
 // wait waits for Ctrl-C, or the end of the parent or of the server, and writes snapshots meanwhile.
-func (c *serveCmd) wait(e *cli.Env, m *index.Map, ended <-chan error) error {
+func (c *serveCmd) wait(e *cli.Env, k *keeper, ended <-chan error) error {
 	ctx, cancel := context.WithCancel(e.Ctx)
 	defer cancel()
 	if c.Child {
@@ -171,7 +186,7 @@ func (c *serveCmd) wait(e *cli.Env, m *index.Map, ended <-chan error) error {
 		case <-ctx.Done():
 			return nil
 		case <-again:
-			if err := c.save(e, m); err != nil {
+			if err := k.save(); err != nil {
 				fmt.Fprintf(e.Err, "no snapshot: %v\n", err) // the next one may succeed
 			}
 		}

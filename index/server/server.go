@@ -3,6 +3,7 @@ package server
 import (
 	"errors"
 	"fmt"
+	"sync/atomic"
 
 	"github.com/userspace-rpc/erpc/erpc"
 	"github.com/userspace-rpc/erpc/index"
@@ -17,12 +18,17 @@ type Config struct {
 
 // Service serves a map.
 type Service struct {
-	m   *index.Map
-	cfg Config
+	m       *index.Map
+	cfg     Config
+	changes atomic.Uint64
 }
 
 // New returns a Service of m.
-func New(m *index.Map, cfg Config) *Service { return &Service{m, cfg} }
+func New(m *index.Map, cfg Config) *Service { return &Service{m: m, cfg: cfg} }
+
+// Changes returns how often requests may have changed the map. Any goroutine may ask: what was
+// stored before is in the map by then.
+func (s *Service) Changes() uint64 { return s.changes.Load() }
 
 // Registrar takes handlers. An erpc.Nexus is one.
 type Registrar interface {
@@ -134,18 +140,21 @@ func (s *Service) get(buf, req []byte) ([]byte, error) {
 	return message.AppendValue(buf, v, ok), nil
 }
 
-func (s *Service) put(buf, req []byte) ([]byte, error) { return store(buf, req, s.m.Put) }
+func (s *Service) put(buf, req []byte) ([]byte, error) { return s.store(buf, req, s.m.Put) }
 
 func (s *Service) absent(buf, req []byte) ([]byte, error) {
-	return store(buf, req, s.m.PutIfAbsent)
+	return s.store(buf, req, s.m.PutIfAbsent)
 }
 
-func store(buf, req []byte, fn func([]byte, uint64) (uint64, bool, error)) ([]byte, error) {
+func (s *Service) store(
+	buf, req []byte, fn func([]byte, uint64) (uint64, bool, error),
+) ([]byte, error) {
 	key, value, err := message.ParsePut(req)
 	if err != nil {
 		return nil, err
 	}
 	old, there, err := fn(key, value)
+	s.changes.Add(1)
 	return message.AppendValue(buf, old, there), err
 }
 
@@ -155,6 +164,7 @@ func (s *Service) delete(buf, req []byte) ([]byte, error) {
 		return nil, err
 	}
 	old, there := s.m.Delete(key)
+	s.changes.Add(1)
 	return message.AppendValue(buf, old, there), nil
 }
 

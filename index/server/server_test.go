@@ -102,6 +102,30 @@ func TestOperations(t *testing.T) {
 	}
 }
 
+// TestChanges: what may change the map counts as a change, by the time of its answer; reads do not.
+func TestChanges(t *testing.T) {
+	s := server.New(index.NewMap(), server.Config{})
+	c, err := client.New(client.One[client.Caller](dial(t, serveWith(t, s.Handle))))
+	if err != nil {
+		t.Fatal(err)
+	}
+	key, ctx := []byte("key"), t.Context()
+	for i, do := range []func() error{
+		func() error { _, _, err := c.Put(ctx, key, 1); return err },
+		func() error { _, _, err := c.PutIfAbsent(ctx, key, 2); return err },
+		func() error { _, _, err := c.Delete(ctx, key); return err },
+		func() error { _, _, err := c.Get(ctx, key); return err },
+	} {
+		before := s.Changes()
+		if err := do(); err != nil {
+			t.Fatal(err)
+		}
+		if writes := i < 3; s.Changes() > before != writes {
+			t.Errorf("request %d: a change: %v", i, !writes)
+		}
+	}
+}
+
 // TestRanges: three servers with a static map of ranges answer like one, scans that cross borders
 // too.
 func TestRanges(t *testing.T) {
