@@ -96,8 +96,8 @@ func TestKilledServer(t *testing.T) {
 	}
 }
 
-// TestKeeper: a snapshot is written when there is none, and after changes; a file that has all of the
-// map stays as it is.
+// TestKeeper: a snapshot is written when there is none, and after changes; a file that has all of
+// the map stays as it is.
 func TestKeeper(t *testing.T) {
 	k := keeper{env: &cli.Env{Err: io.Discard}, file: filepath.Join(t.TempDir(), "index"),
 		m: index.NewMap()}

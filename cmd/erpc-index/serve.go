@@ -26,7 +26,7 @@ type serveCmd struct {
 	OneByOne bool          `help:"Look each GET up by itself."`
 	Pin      int           `default:"-1" help:"Core of the event loop; -1: any." placeholder:"CORE"`
 	Snapshot string        `help:"${snapshot_help}" placeholder:"FILE"`
-	Every    time.Duration `help:"Write the snapshot this often too, if anything has changed." placeholder:"TIME"`
+	Every    time.Duration `help:"Write it this often too, if anything has changed." placeholder:"TIME"`
 	GC       int           `name:"gc" default:"100" help:"GOGC." placeholder:"PERCENT"`
 	Child    bool          `hidden:"" help:"End with standard input."`
 }
@@ -143,7 +143,7 @@ type keeper struct {
 	file    string // "": none
 	m       *index.Map
 	changes func() uint64
-	saved   uint64 // of changes, those that the file has; at first it is what the map was loaded from
+	saved   uint64 // of changes, those that the file has: none after it was loaded
 }
 
 // save writes the snapshot, unless the file has all of it.
