@@ -175,13 +175,9 @@ GOTEST    ?=
 # Every folder with a go.mod is a module; the commands below run in each.
 MODULES := $(sort $(patsubst %/,%,$(dir $(shell find . \( -name '.?*' -o -name testdata -o -name out \) -prune -o -name go.mod -print))))
 
-# Packages that also run with their assertions compiled in, which looks at the same steps again: so
-# with -short. The ones that exist.
-# Those of internal that have tests of documents and the like have no assertions, and nothing for the
-# race detector.
-CORE  := $(wildcard wire msgbuf session cc ratelimit transport erpc) \
-	$(filter-out %/lint %/packaging %/pages,$(patsubst %/,%,$(wildcard internal/*/)))
-CORE  := $(patsubst %,./%/...,$(CORE))
+# Packages that also run with assertions compiled in, those that have any and their simulators. It
+# looks at the same steps again: so with -short.
+CORE := $(addprefix ./,$(addsuffix /...,msgbuf session erpc transport/sim transport/conformance index))
 
 # Systems that must build besides this one.
 CROSS := linux/arm64 darwin/arm64 windows/amd64 linux/386 linux/arm
