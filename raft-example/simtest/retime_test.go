@@ -31,7 +31,7 @@ func TestRetimes(t *testing.T) {
 		}
 	}
 	t.Logf("%d seeds: %d changes, %d reads under a lease", seeds, changes, leased)
-	if changes < 4*seeds || leased < 100*seeds {
+	if !raced && (changes < 4*seeds || leased < 100*seeds) {
 		t.Error("the runs did too little")
 	}
 }
