@@ -656,7 +656,7 @@ const (
 // such a host meets late are sent again, and no answer to them is a sample (Karn). What the samples
 // show already is not added whole: a long queue is not made longer by the wait for it.
 func (e *rtoEstimator) lateBy(took time.Duration) {
-	took = min(took, maxSample)
+	took = max(0, min(took, maxSample))
 	beyond := max(took-e.srtt, took*3/4)
 	e.late = max(e.late, 1+uint16(beyond/lateUnit))
 	e.rto = max(e.rto, e.fitting())

@@ -104,14 +104,20 @@ func TestKeeper(t *testing.T) {
 	changes := uint64(0)
 	k.changes = func() uint64 { return changes }
 	var last os.FileInfo
-	for i, step := range []struct{ changes, removed, written bool }{
+	for i, step := range []struct{ changes, removed, cut, written bool }{
 		{written: true}, {}, {changes: true, written: true}, {}, {removed: true, written: true}, {},
+		{cut: true, written: true},
 	} {
 		if step.changes {
 			changes++
 		}
 		if step.removed {
 			if err := os.Remove(k.file); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if step.cut {
+			if err := os.Truncate(k.file, 1); err != nil {
 				t.Fatal(err)
 			}
 		}

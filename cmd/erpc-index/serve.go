@@ -78,6 +78,7 @@ func (c *serveCmd) Run(e *cli.Env) (err error) {
 	}
 	s := ixserver.New(m, ixserver.Config{ScanInLoop: c.Scan == "loop", OneByOne: c.OneByOne})
 	k := &keeper{env: e, file: c.Snapshot, m: m, changes: s.Changes}
+	k.was, _ = os.Stat(c.Snapshot) // nobody else writes it: see lock
 	if err := s.Handle(srv); err != nil {
 		return errors.Join(err, srv.Close())
 	}
@@ -143,7 +144,15 @@ type keeper struct {
 	file    string // "": none
 	m       *index.Map
 	changes func() uint64
-	saved   uint64 // of changes, those that the file has: none after it was loaded
+	saved   uint64      // of changes, those that the file has: none after it was loaded
+	was     os.FileInfo // the file then
+}
+
+// there reports whether the file is the one that was written last, as it was.
+func (k *keeper) there() bool {
+	is, err := os.Stat(k.file)
+	return err == nil && k.was != nil && os.SameFile(is, k.was) && is.Size() == k.was.Size() &&
+		is.ModTime().Equal(k.was.ModTime())
 }
 
 // save writes the snapshot, unless the file has all of it.
@@ -152,12 +161,13 @@ func (k *keeper) save() error {
 		return nil
 	}
 	now := k.changes()
-	if _, err := os.Stat(k.file); err == nil && now == k.saved {
+	if now == k.saved && k.there() {
 		return nil
 	}
 	n, err := snapshot.Save(k.file, k.m, time.Now())
 	if err == nil {
 		k.saved = now
+		k.was, _ = os.Stat(k.file) // without it the next one writes again
 		fmt.Fprintf(k.env.Err, "%d keys are in %s\n", n, k.file)
 	}
 	return err

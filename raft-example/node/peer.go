@@ -38,6 +38,7 @@ type peer struct {
 	buf     []byte           // messages to it
 	appends appends          // of them, and behind them
 	isOut   bool             // it is in Node.touched
+	held    monotime.Time    // since when buf waits in a crowded session; 0: it does not
 	snap    *transfer        // to it
 	done    erpc.Continuation
 	alone   erpc.Continuation // of appends that travel alone
@@ -248,6 +249,7 @@ func (n *Node) flush() {
 			keep = append(keep, p)
 			continue
 		}
+		p.held = 0
 		if len(p.buf) > 0 {
 			n.moved = true
 			if len(p.open) > 0 && !p.lone() {
@@ -277,13 +279,22 @@ func (n *Node) flush() {
 
 // crowded reports whether as many requests are under way to the peer as its session carries. Then
 // messages wait for the answer to one of them, and travel together: on a long path each request
-// would carry one append, and the window bounds how many are under way.
+// would carry one append, and the window bounds how many are under way. They wait for a tick at
+// most, since heartbeats and votes are among them, and the peer may be silent or have moved.
 func (p *peer) crowded() bool {
-	if p.sess == nil || !p.sess.Connected() || len(p.buf) > 2*pieceSize {
+	if addr, ok := p.n.rep.Member(p.id); !ok || p.sess == nil || !p.sess.Connected() ||
+		addr != p.addr || len(p.buf) > 2*pieceSize {
 		return false
 	}
 	inFlight, _ := p.sess.Pending()
-	return inFlight >= min(p.sess.Window(), p.sess.Params().Slots)
+	if inFlight < min(p.sess.Window(), p.sess.Params().Slots) {
+		return false
+	}
+	now := p.n.cfg.Clock()
+	if p.held == 0 {
+		p.held = now
+	}
+	return now >= p.held && now < p.held.Add(p.n.rep.TickTime())
 }
 
 // release answers, once a tick, the requests that are open since the last one or longer: a
