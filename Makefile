@@ -295,7 +295,7 @@ soak-tls: check-go
 # The go command does not see that a system header came or changed; its checksum among the
 # flags makes it look.
 VERBS_CFLAGS = -O2 -g -DVERBS_HEADER=$$(cksum </usr/include/infiniband/verbs.h | cut -d' ' -f1)
-RDMA = CGO_ENABLED=1 CGO_CFLAGS="$(VERBS_CFLAGS)" $(GO) test $(GOTEST) -count=1 -p 1 -timeout 400s
+RDMA = CGO_ENABLED=1 CGO_CFLAGS="$(VERBS_CFLAGS)" $(GO) test $(GOTEST) -count=1 -p 1 -timeout 700s
 
 # Needs no RDMA device and no KVM: see scripts/rdma-lab. First what a build without the header says.
 test-rdma: check-go

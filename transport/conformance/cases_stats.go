@@ -56,7 +56,7 @@ func (r *rig) grew(name string, before, after, want uint64) {
 // testAllocations: once warm, TxBurst, Flush and RxBurst allocate nothing. What
 // Wait or the clock of a simulator allocate is not counted.
 func testAllocations(r *rig) {
-	const rounds = 200
+	const rounds = 50
 	n := r.window(32)
 	for _, shape := range shapes {
 		var items []transport.TxItem
