@@ -23,6 +23,8 @@ type part struct {
 	mu   sync.Mutex // with Shared: guards the store
 	gone bool       // the store is closed
 
+	keys    [message.MaxMulti][]byte // of a MultiGet
+	public  [message.MaxMulti]uint64 // ... their hashes as the client has them
 	lookups [message.MaxMulti]mica.Lookup
 	hashes  [erpc.MaxBatch]mica.KeyHash
 	entries []byte // an answer to MultiGet
@@ -267,12 +269,10 @@ func (p *part) touch(h erpc.ReqHandle) {
 }
 
 func (p *part) multi(h erpc.ReqHandle) {
-	var keys [message.MaxMulti][]byte
-	var hashes [message.MaxMulti]uint64
-	n, err := message.ParseKeys(h.Data(), &keys, &hashes)
+	n, err := message.ParseKeys(h.Data(), &p.keys, &p.public)
 	for i := 0; i < n && err == nil; i++ {
-		err = p.own(hashes[i])
-		p.lookups[i] = mica.Lookup{Hash: p.store.Hash(keys[i]), Key: keys[i]}
+		err = p.own(p.public[i])
+		p.lookups[i].Hash, p.lookups[i].Key = p.store.Hash(p.keys[i]), p.keys[i]
 	}
 	if err != nil {
 		refuse(h, err)
