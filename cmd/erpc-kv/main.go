@@ -53,5 +53,5 @@ func run(e *cli.Env, args []string) int {
 		Options: []kong.Option{help},
 	}
 	var c command
-	return app.Run(e, &c, args, func(parsed *kong.Context) error { return parsed.Run(e) })
+	return app.Run(e, &c, args, func(e *cli.Env, parsed *kong.Context) error { return parsed.Run(e) })
 }

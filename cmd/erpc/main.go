@@ -70,9 +70,8 @@ func run(ctx context.Context, args []string, in io.Reader, out, errOut io.Writer
 		kong.Vars{"version": thisBuild()}, measure.Vars, paperlab.Vars}}
 	var c command
 	return app.Run(&cli.Env{Ctx: ctx, In: in, Out: out, Err: errOut}, &c, args,
-		func(parsed *kong.Context) error {
-			return measure.Run(parsed, &cli.Env{Ctx: ctx, In: in, Out: out, Err: errOut},
-				&env{ctx: ctx, in: in, out: out, err: errOut})
+		func(e *cli.Env, parsed *kong.Context) error {
+			return measure.Run(parsed, e, &env{ctx: e.Ctx, in: e.In, out: e.Out, err: e.Err})
 		})
 }
 

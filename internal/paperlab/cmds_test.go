@@ -30,7 +30,7 @@ var erpcSim clitest.Command = func(e *cli.Env, args []string) int {
 	var c struct {
 		Sim Cmds `cmd:""`
 	}
-	return app.Run(e, &c, args, func(parsed *kong.Context) error { return parsed.Run(e) })
+	return app.Run(e, &c, args, func(e *cli.Env, parsed *kong.Context) error { return parsed.Run(e) })
 }
 
 func TestSimWrongUsage(t *testing.T) {

@@ -24,10 +24,10 @@ const (
 
 // Env holds the context and the streams of a subcommand.
 type Env struct {
-	Ctx context.Context // ends with Ctrl-C
+	Ctx context.Context // ends with Ctrl-C, and with the subcommand
 	In  io.Reader
 	Out io.Writer // results only
-	Err io.Writer // progress, logs, errors
+	Err io.Writer // progress, logs, errors: any goroutine's
 }
 
 // Print prints a result: v as JSON, or text and a newline. Either is [Visible].
@@ -80,8 +80,21 @@ type helped int
 
 // Run parses a command line into grammar, a pointer to a struct as kong wants it, and calls run
 // with what was parsed. Without arguments it prints the help. It returns the exit status, after a
-// line on e.Err if that is not Done.
-func (a App) Run(e *Env, grammar any, args []string, run func(*kong.Context) error) (status int) {
+// line on e.Err if that is not Done. Run gets an Env whose context ends when it returns; goroutines
+// that go on then write no more to e.Err.
+func (a App) Run(
+	e *Env, grammar any, args []string, run func(*Env, *kong.Context) error,
+) (status int) {
+	log := &lines{to: e.Err}
+	defer log.end()
+	ctx, cancel := context.WithCancel(e.Ctx)
+	defer cancel()
+	return a.run(&Env{Ctx: ctx, In: e.In, Out: e.Out, Err: log}, grammar, args, run)
+}
+
+func (a App) run(
+	e *Env, grammar any, args []string, run func(*Env, *kong.Context) error,
+) (status int) {
 	defer func() {
 		if p := recover(); p != nil {
 			h, ok := p.(helped)
@@ -115,7 +128,7 @@ func (a App) Run(e *Env, grammar any, args []string, run func(*kong.Context) err
 		fmt.Fprintf(e.Err, "%s: %s; see %s --help\n", a.Name, OneLine(err), a.where(err))
 		return Usage
 	}
-	if err := run(parsed); err != nil {
+	if err := run(e, parsed); err != nil {
 		var u UsageError
 		if node := parsed.Selected(); errors.As(err, &u) && node != nil {
 			fmt.Fprintf(e.Err, "%s: %s; see %s --help\n", a.Name, OneLine(err), node.FullPath())

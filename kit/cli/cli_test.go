@@ -4,8 +4,10 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"log/slog"
 	"os"
 	"strings"
+	"sync"
 	"syscall"
 	"testing"
 
@@ -77,9 +79,7 @@ func TestRun(t *testing.T) {
 		var out, err strings.Builder
 		e := &Env{Ctx: t.Context(), In: strings.NewReader(""), Out: &out, Err: &err}
 		app := App{Name: "tell", Description: "Says things."}
-		status := app.Run(e, &grammar{}, strings.Fields(args), func(k *kong.Context) error {
-			return k.Run(e)
-		})
+		status := app.Run(e, &grammar{}, strings.Fields(args), runs)
 		if status != want.status || !said(out.String(), want.out) || !said(err.String(), want.err) {
 			t.Errorf("%q: status %d, %q, %q", args, status, out.String(), err.String())
 		}
@@ -89,6 +89,40 @@ func TestRun(t *testing.T) {
 // said reports whether a stream has what it should have.
 func said(got, want string) bool {
 	return strings.Contains(got, want) && (want != "" || got == "")
+}
+
+func runs(e *Env, k *kong.Context) error { return k.Run(e) }
+
+// TestEnd: goroutines and two logs write to the standard error side by side; with the command ends
+// its context, and what they write later is not in the stream.
+func TestEnd(t *testing.T) {
+	var err strings.Builder
+	var later *Env
+	var all sync.WaitGroup
+	e := &Env{Ctx: t.Context(), In: strings.NewReader(""), Out: io.Discard, Err: &err}
+	App{Name: "tell"}.Run(e, &grammar{}, []string{"say", "x"}, func(e *Env, _ *kong.Context) error {
+		later = e
+		for range 2 {
+			log := slog.New(slog.NewTextHandler(e.Err, nil))
+			all.Go(func() {
+				for range 100 {
+					log.Info("during")
+				}
+				<-e.Ctx.Done()
+				for range 100 {
+					log.Info("afterwards")
+				}
+			})
+		}
+		_, err := fmt.Fprintln(e.Err, "the command")
+		return err
+	})
+	said := err.String()
+	all.Wait()
+	if later.Ctx.Err() == nil || !strings.Contains(said, "the command") || err.String() != said ||
+		strings.Contains(said, "afterwards") {
+		t.Errorf("%v, %q, %q", later.Ctx.Err(), said, err.String())
+	}
 }
 
 // TestBadGrammar: a grammar that kong refuses fails.
@@ -108,7 +142,7 @@ func TestPanic(t *testing.T) {
 		}
 	}()
 	e := &Env{Ctx: t.Context(), Out: io.Discard, Err: io.Discard}
-	App{Name: "tell"}.Run(e, &grammar{}, []string{"say", "x"}, func(*kong.Context) error {
+	App{Name: "tell"}.Run(e, &grammar{}, []string{"say", "x"}, func(*Env, *kong.Context) error {
 		panic("boom")
 	})
 }
@@ -152,7 +186,7 @@ func TestMoved(t *testing.T) {
 		var out, err strings.Builder
 		e := &Env{Ctx: t.Context(), In: strings.NewReader(""), Out: &out, Err: &err}
 		app := App{Name: "tell", Description: "Says things."}
-		status := app.Run(e, &c, strings.Fields(args), func(k *kong.Context) error { return k.Run(e) })
+		status := app.Run(e, &c, strings.Fields(args), runs)
 		if status != Usage || out.Len() > 0 || !said(err.String(),
 			"it is tell-more old now, and make bin/tell-more builds that") {
 			t.Errorf("%q: status %d, %q, %q", args, status, out.String(), err.String())

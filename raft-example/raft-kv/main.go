@@ -35,5 +35,5 @@ func run(e *cli.Env, args []string) int {
 		Name: "raft-kv", Description: `A replicated key-value store: try "raft-kv demo".`,
 	}
 	var c command
-	return app.Run(e, &c, args, func(parsed *kong.Context) error { return parsed.Run(e) })
+	return app.Run(e, &c, args, func(e *cli.Env, parsed *kong.Context) error { return parsed.Run(e) })
 }

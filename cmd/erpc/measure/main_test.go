@@ -30,5 +30,5 @@ func run(e *cli.Env, args []string) int {
 		Server ServerCmd `cmd:""`
 	}
 	app := cli.App{Name: "erpc", Options: []kong.Option{Vars}}
-	return app.Run(e, &c, args, func(parsed *kong.Context) error { return Run(parsed, e) })
+	return app.Run(e, &c, args, func(e *cli.Env, parsed *kong.Context) error { return Run(parsed, e) })
 }

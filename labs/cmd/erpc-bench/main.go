@@ -22,5 +22,7 @@ func run(e *cli.Env, args []string) int {
 	app := cli.App{Name: "erpc-bench", Description: `Comparisons: try "erpc-bench factors".`,
 		Options: []kong.Option{kong.ExplicitGroups(measure.Groups), measure.Vars}}
 	var c command
-	return app.Run(e, &c, args, func(parsed *kong.Context) error { return measure.Run(parsed, e) })
+	return app.Run(e, &c, args, func(e *cli.Env, parsed *kong.Context) error {
+		return measure.Run(parsed, e)
+	})
 }

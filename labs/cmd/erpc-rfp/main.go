@@ -20,5 +20,5 @@ func run(e *cli.Env, args []string) int {
 	app := cli.App{Name: "erpc-rfp",
 		Description: `Remote fetching over shared memory and RDMA: try "erpc-rfp demo".`}
 	var c command
-	return app.Run(e, &c, args, func(parsed *kong.Context) error { return parsed.Run(e) })
+	return app.Run(e, &c, args, func(e *cli.Env, parsed *kong.Context) error { return parsed.Run(e) })
 }

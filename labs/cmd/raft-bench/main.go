@@ -26,7 +26,7 @@ func run(e *cli.Env, args []string) int {
 	app := cli.App{Name: "raft-bench",
 		Description: `The replicated store of raft-example, measured: try "raft-bench put".`}
 	var c command
-	return app.Run(e, &c, args, func(parsed *kong.Context) error { return parsed.Run(e) })
+	return app.Run(e, &c, args, func(e *cli.Env, parsed *kong.Context) error { return parsed.Run(e) })
 }
 
 // netFlags choose the network path.
