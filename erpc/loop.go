@@ -155,8 +155,9 @@ func (r *Rpc) lookBack() {
 // takeBurst takes the n packets of a burst. Those that go out meanwhile leave in batches.
 func (r *Rpc) takeBurst(n, batch int) (err error) {
 	e := &r.engine
-	for i := range r.rx[:n] {
-		p, via := &r.rx[i], uint32(0)
+	rx := r.rx[:n]
+	for i := range rx {
+		p, via := &rx[i], uint32(0)
 		if e.Sealing() {
 			var ok bool
 			if via, ok = e.OpenedBy(i); !ok {

@@ -482,10 +482,9 @@ func (c *Client) fail(ref uint32, err error, out *Out) {
 	ev.Ref, ev.Err = ref, err
 }
 
-// release frees slot i; its credits must be back. A response buffer that the
+// release frees slot s, number i; its credits must be back. A response buffer that the
 // session made and nobody took is freed.
-func (c *Client) release(i uint8) {
-	s := &c.slots[i]
+func (c *Client) release(s *clientSlot, i uint8) {
 	if s.ownsResp {
 		s.op.Resp.Return()
 		s.op.Resp.Free()
@@ -590,7 +589,7 @@ func (c *Client) giveUp(i uint8, now monotime.Time, out *Out) {
 		out.Flush()
 	}
 	reqType := s.op.ReqType
-	c.release(i)
+	c.release(s, i)
 	if sent {
 		c.free = c.free[:len(c.free)-1] // where release has just put it
 		c.held++
@@ -714,7 +713,7 @@ func (c *Client) Close(err error, out *Out) {
 		if s := &c.slots[i]; s.busy {
 			c.fail(s.op.Ref, err, out)
 			c.credits += int32(s.numTx - s.numRx)
-			c.release(uint8(i))
+			c.release(s, uint8(i))
 		}
 	}
 	for c.queue.n > 0 {
@@ -729,11 +728,10 @@ func (c *Client) Close(err error, out *Out) {
 // gives its credit back and is not repeated any more, unless the server asks to keep it: then
 // only the timeouts go on.
 func (c *Client) OnWait(h *wire.Header, in *Arrival, out *Out) {
-	i, ok := c.accept(h)
-	if !ok {
+	s, _ := c.accept(h)
+	if s == nil {
 		return
 	}
-	s := &c.slots[i]
 	if h.PktNum != s.numReq-1 {
 		c.stats.DropSize++
 		return

@@ -139,7 +139,7 @@ func (c *Client) learn(in *Arrival, rtt time.Duration, bytes int, h *wire.Header
 	}
 	p, now := &c.pace, in.Now
 	ce := in.CE || h.Flags&wire.FlagCE != 0 // for RFRs the way back counts
-	if rtt/spike >= p.limit && p.limit > 0 {
+	if rtt>>spike >= p.limit && p.limit > 0 {
 		if rtt = p.spiked(now, c.sampled, rtt); rtt == 0 && !ce {
 			return
 		}
@@ -156,8 +156,8 @@ func (c *Client) learn(in *Arrival, rtt time.Duration, bytes int, h *wire.Header
 	}
 }
 
-// A round trip of spike times the bypass limit or more needs a witness.
-const spike = 4
+// A round trip of 2^spike times the bypass limit or more needs a witness.
+const spike = 2
 
 // spiked returns a very long round trip if there is reason to believe that the path is
 // congested, or 0. A host that does not get to run for milliseconds makes a burst of

@@ -12,11 +12,10 @@ import (
 // The server takes request packets in order only, so that a CR speaks for all
 // packets before its own as well, whose CRs may be lost.
 func (c *Client) OnCR(h *wire.Header, body []byte, in *Arrival, out *Out) {
-	i, ok := c.accept(h)
-	if !ok {
+	s, i := c.accept(h)
+	if s == nil {
 		return
 	}
-	s := &c.slots[i]
 	if h.Flags&wire.FlagGap != 0 {
 		c.onGap(i, h, body, in.Now, out)
 		return
@@ -48,45 +47,20 @@ func (c *Client) progress(i uint8, h *wire.Header, in *Arrival, n int, out *Out)
 // parsed, and End.Names has accepted the packet. When the request ends with it the
 // slot may already be in use for the next request.
 func (c *Client) OnResp(h *wire.Header, data []byte, in *Arrival, out *Out) {
-	i, ok := c.accept(h)
-	if !ok {
+	s, i := c.accept(h)
+	if s == nil {
 		c.ackForgotten(h, out)
 		return
 	}
-	s := &c.slots[i]
-	if h.PktNum+1 < s.numReq {
-		c.stats.DropSize++ // a response before the last request packet
-		return
-	}
-	j := h.PktNum - (s.numReq - 1)
-	if j > 0 && h.PktNum > s.numRx {
-		c.onAhead(i, h, data, j, in.Now, out)
-		return
-	}
-	if len(data) != payload(int(h.MsgSize), int(s.per), j) {
-		c.stats.DropSize++
-		return
-	}
-	if h.Flags&wire.FlagLate != 0 {
-		c.ack(h, out)
-	}
-	if n := len(data); j == 0 && n == int(h.MsgSize) && n <= c.MaxMessage && s.op.Resp != nil &&
-		n <= s.op.Resp.MaxSize() { // nearly every response
+	if n := len(data); h.PktNum+1 == s.numReq && n == int(h.MsgSize) && uint32(n) <= s.per &&
+		n <= c.MaxMessage && s.op.Resp != nil && n <= s.op.Resp.MaxSize() { // nearly every response
+		if h.Flags&wire.FlagLate != 0 {
+			c.ack(h, out)
+		}
 		s.op.Resp.SetSize(n)
+		copy(s.op.Resp.Bytes(), data)
 		s.numResp = 1
-	} else if j == 0 && !c.firstResp(i, s, h, in.Now, out) {
-		return
-	}
-	if int(h.MsgSize) != s.op.Resp.Size() {
-		c.stats.DropSize++
-		return
-	}
-	copy(s.op.Resp.Bytes()[int(j)*int(s.per):], data)
-	if j > 0 && s.times.ahead.n > 0 {
-		h.PktNum = s.times.ahead.pass(h.PktNum+1) - 1 // with those that have come before
-	}
-	if h.PktNum+1 < s.total() {
-		c.progress(i, h, in, wire.HeaderSize+len(data), out)
+	} else if !c.onPart(s, i, h, data, in, out) {
 		return
 	}
 	ref, resp := s.op.Ref, s.op.Resp
@@ -99,12 +73,51 @@ func (c *Client) OnResp(h *wire.Header, data []byte, in *Arrival, out *Out) {
 		c.noLoss(1, in.Now)
 	}
 	s.ownsResp = false
-	c.finish(i, in.Now, out)
+	c.finish(s, i, in.Now, out)
 	if c.overtaken {
 		c.rollbackOvertaken(in.Now, out)
 	}
 	ev := out.add(EventDone)
 	ev.Ref, ev.RTT, ev.Resp = ref, rtt, resp
+}
+
+// onPart takes a packet of a response of several, or one whose buffer must be made. It reports
+// whether the response is whole now, and in its buffer.
+func (c *Client) onPart(
+	s *clientSlot, i uint8, h *wire.Header, data []byte, in *Arrival, out *Out,
+) (whole bool) {
+	if h.PktNum+1 < s.numReq {
+		c.stats.DropSize++ // a response before the last request packet
+		return false
+	}
+	j := h.PktNum - (s.numReq - 1)
+	if j > 0 && h.PktNum > s.numRx {
+		c.onAhead(i, h, data, j, in.Now, out)
+		return false
+	}
+	if len(data) != payload(int(h.MsgSize), int(s.per), j) {
+		c.stats.DropSize++
+		return false
+	}
+	if h.Flags&wire.FlagLate != 0 {
+		c.ack(h, out)
+	}
+	if j == 0 && !c.firstResp(i, s, h, in.Now, out) {
+		return false
+	}
+	if int(h.MsgSize) != s.op.Resp.Size() {
+		c.stats.DropSize++
+		return false
+	}
+	copy(s.op.Resp.Bytes()[int(j)*int(s.per):], data)
+	if j > 0 && s.times.ahead.n > 0 {
+		h.PktNum = s.times.ahead.pass(h.PktNum+1) - 1 // with those that have come before
+	}
+	if h.PktNum+1 < s.total() {
+		c.progress(i, h, in, wire.HeaderSize+len(data), out)
+		return false
+	}
+	return true
 }
 
 // onAhead takes response packet j, which has come though earlier ones are missing: they are lost,
@@ -145,7 +158,7 @@ func (c *Client) firstResp(
 		}
 		ref := s.op.Ref
 		c.received(s, h, now)
-		c.finish(i, now, out)
+		c.finish(s, i, now, out)
 		c.fail(ref, err, out)
 		return false
 	}
@@ -176,8 +189,8 @@ func (c *Client) fitResp(s *clientSlot, size int) error {
 // OnErr ends a request with the server's error. An error may answer any packet
 // that is outstanding, so it need not be the next one.
 func (c *Client) OnErr(h *wire.Header, body []byte, in *Arrival, out *Out) {
-	i, ok := c.accept(h)
-	if !ok {
+	s, i := c.accept(h)
+	if s == nil {
 		c.ackForgotten(h, out)
 		return
 	}
@@ -189,22 +202,22 @@ func (c *Client) OnErr(h *wire.Header, body []byte, in *Arrival, out *Out) {
 	if h.Flags&wire.FlagLate != 0 {
 		c.ack(h, out)
 	}
-	s := &c.slots[i]
 	ref := s.op.Ref
 	if out.lends && h.PktNum+1 < min(s.sentTo(), s.numReq) {
 		out.Flush() // nothing proves that the packets behind the refused one have left
 	}
-	c.finish(i, in.Now, out)
+	c.finish(s, i, in.Now, out)
 	ev := out.add(EventError)
 	out.fault = e
 	ev.Ref, ev.Fault = ref, &out.fault
 }
 
 // accept applies the client's rule (eRPC, section 5.3): the request is current, the packet
-// answers one that was sent and has no answer yet, and both sides count it in the same packets.
-func (c *Client) accept(h *wire.Header) (uint8, bool) {
-	i := uint8(h.ReqNum & uint64(len(c.slots)-1))
-	s := &c.slots[i]
+// answers one that was sent and has no answer yet, and both sides count it in the same packets. It
+// returns the slot and its number, nil if the packet is dropped.
+func (c *Client) accept(h *wire.Header) (s *clientSlot, i uint8) {
+	i = uint8(h.ReqNum & uint64(len(c.slots)-1))
+	s = &c.slots[i]
 	pkt := h.PktNum
 	switch {
 	case !s.busy || s.reqNum != h.ReqNum || pkt < s.numRx || h.Flags.Cut() != s.cut:
@@ -212,9 +225,9 @@ func (c *Client) accept(h *wire.Header) (uint8, bool) {
 	case pkt >= s.sentTo() && !(s.waits && pkt == s.numReq-1):
 		c.stats.DropUnsent++
 	default:
-		return i, true
+		return s, i
 	}
-	return 0, false
+	return nil, 0
 }
 
 // received counts the answer to packet h.PktNum, which answers all packets before it
@@ -225,7 +238,13 @@ func (c *Client) received(s *clientSlot, h *wire.Header, now monotime.Time) time
 		s.waits, s.numTx = false, s.numReq
 		c.credits--
 	}
-	jumps := c.receivedTo(s, k+1)
+	jumps := false
+	if k < s.numTx && !s.probes { // nearly always
+		c.credits += int32(k + 1 - s.numRx)
+		s.numRx = k + 1
+	} else {
+		jumps = c.receivedTo(s, k+1)
+	}
 	retries, fast := s.retries, s.fast
 	if jumps {
 		fast = 0 // what was sent again was lost
@@ -268,7 +287,7 @@ func (c *Client) received(s *clientSlot, h *wire.Header, now monotime.Time) time
 	c.cameFrom(at)
 	took := now.Sub(at)
 	rtt := max(took-held, 1)
-	if f := &c.floor; took < f.min || rtt < f.min/2 || f.min == 0 {
+	if f := &c.floor; took < f.min || rtt < f.min>>1 || f.min == 0 {
 		rtt = f.check(took, rtt)
 	}
 	c.rtt.sample(rtt)
@@ -376,14 +395,13 @@ func (c *Client) lost(i uint8, try uint16, hole uint32, now monotime.Time, out *
 	}
 }
 
-// finish ends the request in slot i and starts waiting ones.
-func (c *Client) finish(i uint8, now monotime.Time, out *Out) {
-	s := &c.slots[i]
+// finish ends the request in slot s, number i, and starts waiting ones.
+func (c *Client) finish(s *clientSlot, i uint8, now monotime.Time, out *Out) {
 	c.credits += int32(s.numTx - s.numRx)
 	if c.queued(s, out) {
 		out.Flush()
 	}
-	c.release(i)
+	c.release(s, i)
 	if c.stalled > 0 {
 		c.pump(now, out)
 	}
@@ -627,12 +645,12 @@ func (e *rtoEstimator) sample(rtt time.Duration) {
 		e.srtt = rtt
 		e.rttvar = rtt / 2
 	} else {
-		diff := e.srtt - rtt
+		diff := rtt - e.srtt
+		e.srtt += diff >> 3
 		if diff < 0 {
 			diff = -diff
 		}
-		e.rttvar += (diff - e.rttvar) / 4
-		e.srtt += (rtt - e.srtt) / 8
+		e.rttvar += (diff - e.rttvar) >> 2
 	}
 	if e.late > 0 {
 		e.late -= 1 + e.late/lateFor

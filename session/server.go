@@ -180,7 +180,18 @@ func (s *Server) OnReq(h *wire.Header, data []byte, in *Arrival, out *Out) {
 		s.stats.DropSize++
 		return
 	}
-	s.inOrder(i, sl, h, data, in, out)
+	sl.numRx++
+	sl.ce = in.CE
+	if sl.numReq == 1 {
+		s.view, s.viewSlot = data, i
+	} else if !s.take(sl, h, data, in, out) {
+		return
+	}
+	sl.try = h.Hold
+	sl.rxAt = in.Now.Add(-in.Unseen)
+	sl.state = stateHandling
+	s.running++
+	out.add(EventRequest).Slot = i
 }
 
 // startRequest prepares the slot for a new request, of which h is some packet. It
@@ -238,38 +249,26 @@ func (s *Server) startRequest(
 	return true
 }
 
-// inOrder takes the next packet of the slot's request.
-func (s *Server) inOrder(
-	i uint8, sl *serverSlot, h *wire.Header, data []byte, in *Arrival, out *Out,
-) {
-	sl.numRx++
-	sl.ce = in.CE
-	if sl.numReq == 1 {
-		s.view, s.viewSlot = data, i
-	} else {
-		at := int(h.PktNum) * int(sl.per)
-		if !s.fit(sl, at+len(data), in, out) {
-			return
-		}
-		copy(sl.req.Bytes()[at:], data)
-		if r := sl.rare; r != nil && r.ahead.n > 0 {
-			s.passAhead(sl, h, in, out)
-			if sl.numRx < sl.numReq {
-				return
-			}
-		} else if sl.numRx < sl.numReq {
-			if h.Flags&wire.FlagQuiet == 0 || in.CE {
-				s.sendCR(h, in.Unseen, in.CE, out)
-			}
-			return
-		}
-		s.complete(sl)
+// take copies the next packet of a request of several. It reports whether that was the last one.
+func (s *Server) take(sl *serverSlot, h *wire.Header, data []byte, in *Arrival, out *Out) bool {
+	at := int(h.PktNum) * int(sl.per)
+	if !s.fit(sl, at+len(data), in, out) {
+		return false
 	}
-	sl.try = h.Hold
-	sl.rxAt = in.Now.Add(-in.Unseen)
-	sl.state = stateHandling
-	s.running++
-	out.add(EventRequest).Slot = i
+	copy(sl.req.Bytes()[at:], data)
+	if r := sl.rare; r != nil && r.ahead.n > 0 {
+		s.passAhead(sl, h, in, out)
+		if sl.numRx < sl.numReq {
+			return false
+		}
+	} else if sl.numRx < sl.numReq {
+		if h.Flags&wire.FlagQuiet == 0 || in.CE {
+			s.sendCR(h, in.Unseen, in.CE, out)
+		}
+		return false
+	}
+	s.complete(sl)
+	return true
 }
 
 // onRepeat answers a request packet that was received before.
@@ -818,7 +817,7 @@ func (c *Client) NotTaken(t wire.Taken, err error, now monotime.Time, out *Out) 
 		}
 		c.fail(s.op.Ref, err, out)
 		c.credits += int32(s.numTx - s.numRx)
-		c.release(uint8(i))
+		c.release(s, uint8(i))
 	}
 	if c.drains && c.stalled > 0 {
 		c.pump(now, out) // those that were taken go on

@@ -190,7 +190,17 @@ func (e *Engine) OnBundled(b *Bundle) bool {
 		}
 		b.conn = s
 	}
-	if s != nil && s.state == connected { // it may have ended by the packet before
+	switch {
+	case s == nil || s.state != connected: // it may have ended by the packet before
+	case s.Server != nil && h.Type == wire.TypeReq: // this and the next are handle's, a call less
+		s.live.Heard(e.in.Now)
+		e.hand = s
+		s.Server.OnReq(&h, payload, &e.in, e.Out)
+	case s.Client != nil && h.Type == wire.TypeResp:
+		s.live.Heard(e.in.Now)
+		e.hand = s
+		s.Client.OnResp(&h, payload, &e.in, e.Out)
+	default:
 		e.handle(s, &h, payload)
 	}
 	return true
