@@ -480,7 +480,11 @@ func (s *scenario) probe() {
 	}
 }
 
+// checkCalm checks what holds without faults: nothing is lost, so nothing times out. The last packet
+// of a session goes again early, once, if a handler takes much longer than those before; that is
+// rare.
 func (s *scenario) checkCalm() {
+	early := 1 + uint64(len(s.c.calls))/200
 	for _, k := range s.c.calls {
 		if k.ends != 1 || k.err != nil {
 			s.c.fail("without faults request %d of type %d ended %d times with %v", k.id, k.typ,
@@ -489,7 +493,9 @@ func (s *scenario) checkCalm() {
 	}
 	for _, n := range s.c.nodes {
 		st := n.rpc.Stats()
-		if st.Protocol.Retransmits+st.Protocol.Rollbacks != 0 || st.SessionsEnded != 0 ||
+		p := &st.Protocol
+		if p.Rollbacks != 0 || p.Retransmits != p.FastResends+p.Reanswers || p.Retransmits > early ||
+			p.FastRollbacks != p.FastResends || st.SessionsEnded != 0 ||
 			st.DropToken+st.DropMalformed+st.DropNoSession != 0 {
 			s.c.fail("without faults node %d: %+v", n.id, st.Protocol)
 		}
