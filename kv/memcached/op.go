@@ -247,7 +247,7 @@ func (c *conn) doStore(p *mica.Partition, o *op) {
 // problem returns the answer to an error that is the server's, or that of a size.
 func problem(err error) string {
 	switch err {
-	case mica.ErrFull:
+	case mica.ErrFullItems, mica.ErrFullIndex: // which one, stats say
 		return noMemory
 	case mica.ErrTooLarge, mica.ErrValue:
 		return tooLarge

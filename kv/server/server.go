@@ -29,8 +29,8 @@ type Config struct {
 	Shared bool
 	// Clock returns the time in seconds, which does not go back. Default: the system's.
 	Clock func() uint32
-	// Tick is how often a partition is told the time, and looks at some buckets for expired items.
-	// Default 100 ms.
+	// Tick is how often a partition is told the time, and begins to look for expired items. Default
+	// 100 ms.
 	Tick time.Duration
 	// Rpc configures the event loops.
 	Rpc erpc.Config
