@@ -204,6 +204,8 @@ func (c *conn) fill() error {
 			if err = c.in.late.within(0); err == nil { // it was that of an earlier command
 				continue
 			}
+		} else if waits && errors.Is(err, os.ErrDeadlineExceeded) {
+			c.s.totals[idleKicks].Add(1)
 		}
 		return err
 	}

@@ -42,8 +42,8 @@
 //
 // # What differs from memcached
 //
-//   - Keys have up to 250 bytes and values up to 1 MiB, as there. A set of a larger value keeps the
-//     old item, which memcached removes.
+//   - Keys have up to 250 bytes and values up to 1 MiB, as there. A set of a larger value removes
+//     the old item, as there, but not from a store, nor does one that finds it full.
 //   - The meta flag l is refused: nobody notes when an item was read. h, and fetch of me, say
 //     whether an mg has read it. A version that a client chooses (E) has up to 48 bits.
 //   - incr, decr, append and prepend of a stale item make it fresh.

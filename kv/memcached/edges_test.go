@@ -50,8 +50,8 @@ func TestStatsLines(t *testing.T) {
 
 // TestWhatIsFull: clients are told what memcached tells them, and stats say what is full.
 func TestWhatIsFull(t *testing.T) {
-	for itemSize, want := range map[int]string{48: "STAT refused_memory 1\r\nSTAT refused_index 0\r\n",
-		mica.MaxValue: "STAT refused_memory 0\r\nSTAT refused_index 1\r\n"} {
+	for itemSize, want := range map[int]string{48: "STAT store_no_memory 1\r\nSTAT store_full_index 0\r\n",
+		mica.MaxValue: "STAT store_no_memory 1\r\nSTAT store_full_index 1\r\n"} {
 		s, _ := newServer(t, 1, mica.Config{Mode: mica.Store, Memory: 64 << 10, ItemSize: itemSize})
 		got, n := "STORED\r\n", 0
 		for ; got == "STORED\r\n"; n++ {

@@ -249,7 +249,7 @@ var scripts = map[string]string{
 		delete s 1
 		< CLIENT_ERROR bad command line format.  Usage: delete <key> [noreply]
 		flush_all x
-		< CLIENT_ERROR bad command line format
+		< CLIENT_ERROR invalid exptime argument
 		verbosity
 		< ERROR
 		stats nothing
