@@ -50,8 +50,7 @@ func TestStatsLines(t *testing.T) {
 
 // TestWhatIsFull: clients are told what memcached tells them, and stats say what is full.
 func TestWhatIsFull(t *testing.T) {
-	for itemSize, want := range map[int]string{48: "STAT store_no_memory 1\r\nSTAT store_full_index 0\r\n",
-		mica.MaxValue: "STAT store_no_memory 1\r\nSTAT store_full_index 1\r\n"} {
+	for itemSize, want := range map[int]string{48: "0", mica.MaxValue: "1"} {
 		s, _ := newServer(t, 1, mica.Config{Mode: mica.Store, Memory: 64 << 10, ItemSize: itemSize})
 		got, n := "STORED\r\n", 0
 		for ; got == "STORED\r\n"; n++ {
@@ -60,7 +59,8 @@ func TestWhatIsFull(t *testing.T) {
 		if got != noMemory+"\r\n" || n < 100 {
 			t.Errorf("item %d: %q", n, got)
 		}
-		if got = play(s, "stats\r\n", 1000); !strings.Contains(got, want) {
+		if got = play(s, "stats\r\n", 1000); !strings.Contains(got,
+			"STAT store_no_memory 1\r\nSTAT store_full_index "+want+"\r\n") {
 			t.Errorf("%q", got)
 		}
 	}

@@ -113,7 +113,8 @@ func TestReaders(t *testing.T) {
 			}
 			for i := range c.keys {
 				key := name(i)
-				if err := p.Put(c.hash(key), key, stamped(uint64(i), 0)); err != nil && !errors.Is(err, ErrFull) {
+				err := p.Put(c.hash(key), key, stamped(uint64(i), 0))
+				if err != nil && !errors.Is(err, ErrFull) {
 					t.Fatal(err)
 				}
 			}

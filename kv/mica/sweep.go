@@ -109,10 +109,10 @@ func (p *Partition) hashOf(key []byte) KeyHash {
 	return p.Hash(key)
 }
 
-// Sweep looks at n buckets of a cache, or at n blocks of a store, each about an item, after those of
-// the last time, and removes items past their time. An owner calls it now and then: otherwise such
-// items keep their memory until they are asked for, or until a store is full. It reports whether
-// more of them may be there; if none can be it does nothing. 16 take a few microseconds.
+// Sweep looks at n buckets of a cache, or at n blocks of a store, each about an item, after those
+// of the last time, and removes items past their time. An owner calls it now and then: otherwise
+// such items keep their memory until they are asked for, or until a store is full. It reports
+// whether more of them may be there; if none can be it does nothing. 16 take a few microseconds.
 func (p *Partition) Sweep(n int) (more bool) {
 	p.settle()
 	for ; n > 0 && p.expiredThere(); n-- {

@@ -77,8 +77,8 @@ func single(fn erpc.BatchHandler) erpc.Handler {
 
 func (p *part) run() error { return p.rpc.Run(p.s.closed.Load) }
 
-// Expired items are looked for during sweepTime, and again after sweepEvery while there may be more:
-// 1 % of the loop's time.
+// Expired items are looked for during sweepTime, and again after sweepEvery while there may be
+// more: 1 % of the loop's time.
 const (
 	sweepTime  = 100 * time.Microsecond
 	sweepEvery = 10 * time.Millisecond

@@ -33,7 +33,11 @@ func readList(path string) (map[string]string, error) {
 // judge compares results with the list, prints what differs, and returns the exit status.
 func judge(all []result, listed map[string]string) (status int) {
 	passed, failed := 0, 0
+	longest := result{}
 	for _, r := range all {
+		if r.took > longest.took {
+			longest = r
+		}
 		switch _, ok := listed[r.name]; {
 		case r.why != "" && ok:
 			failed++
@@ -47,6 +51,7 @@ func judge(all []result, listed map[string]string) (status int) {
 			passed++
 		}
 	}
-	fmt.Printf("%d files: %d passed, %d of the list failed\n", len(all), passed, failed)
+	fmt.Printf("%d files: %d passed, %d of the list failed; %s took %.0f s\n", len(all), passed,
+		failed, longest.name, longest.took.Seconds())
 	return status
 }

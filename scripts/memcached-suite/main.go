@@ -8,6 +8,8 @@ import (
 	"path/filepath"
 	"regexp"
 	"time"
+
+	"github.com/userspace-rpc/erpc/internal/monotime"
 )
 
 // suite is what the command line asks for, and where it is.
@@ -62,7 +64,10 @@ func (s *suite) main(goTool, run string) (status int, err error) {
 	if err != nil {
 		return 0, err
 	}
-	return judge(s.run(files), s.listed), nil
+	begin := monotime.Now()
+	status = judge(s.run(files), s.listed)
+	fmt.Printf("in %.0f s\n", monotime.Now().Sub(begin).Seconds())
+	return status, nil
 }
 
 // build puts what the tests start where they look for it.

@@ -11,6 +11,8 @@ import (
 	"sync"
 	"syscall"
 	"time"
+
+	"github.com/userspace-rpc/erpc/internal/monotime"
 )
 
 // result is what became of a file of tests.
@@ -43,9 +45,9 @@ func (s *suite) run(files []string) []result {
 	for i, name := range files {
 		free <- true
 		all.Go(func() {
-			begin := time.Now()
+			begin := monotime.Now()
 			list[i] = result{name: name, why: s.file(name)}
-			list[i].took = time.Since(begin)
+			list[i].took = monotime.Now().Sub(begin)
 			<-free
 		})
 	}
