@@ -147,6 +147,46 @@ const metaScript = `
 	< 5
 	ma shown v q`
 
+// TestLateValues: a value for an older version than the item has may replace it, and leaves it its
+// time, since it is out of date too. Version 0 is that of no item.
+func TestLateValues(t *testing.T) {
+	s, _ := newServer(t, 1, mica.Config{})
+	check(t, s, `ms a 1 T30 E5
+x
+< HD
+ms a 1 T90 C0
+y
+< EX
+ms a 1 T90 C4
+y
+< EX
+md a C0
+< EX
+ms n 1 MS T30 E5
+7
+< HD
+ma n C0
+< EX
+ms a 1 MA C0
+y
+< EX
+ms none 1 C0
+y
+< NF
+ms a 1 I T90 C1
+y
+< HD
+mg a t v
+< VA 1 t30 X W
+< y
+ms a 1 I T90 C0
+z
+< HD
+mg a t v
+< VA 1 t30 Z X
+< z`, 1000)
+}
+
 // TestFlushes: the last flush_all counts, and a time may be one of the calendar.
 func TestFlushes(t *testing.T) {
 	s, now := newServer(t, 2, mica.Config{})
