@@ -414,6 +414,16 @@ func TestTimes(t *testing.T) {
 	check(t, s, "get a b d\n< END", 1000)
 }
 
+// TestForgotten: items past their time go when nobody asks for them.
+func TestForgotten(t *testing.T) {
+	s, now := newServer(t, 1, mica.Config{Mode: mica.Store})
+	check(t, s, "set a 0 10 1\nx\n< STORED", 1000)
+	*now += 10
+	if got := play(s, "get b\r\nstats\r\n", 1000); !strings.Contains(got, "curr_items 0\r\n") {
+		t.Errorf("%q", got)
+	}
+}
+
 // TestSizes: the largest keys and values, and larger ones.
 func TestSizes(t *testing.T) {
 	s, _ := newServer(t, 1, mica.Config{Mode: mica.Store, Memory: 3 << 20})

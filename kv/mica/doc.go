@@ -43,8 +43,8 @@
 //	          key, value
 //
 // A key of 16 bytes and a value of 32 make one cache line. Items begin at multiples of 8 bytes, and
-// in a cache those of up to 64 bytes lie within one line. A version is new with each change of an item;
-// [Partition.CompareAndSwap] compares it.
+// in a cache those of up to 64 bytes lie within one line. A version is new with each change of an
+// item; [Partition.CompareAndSwap] compares it.
 //
 // # Cache mode
 //
@@ -74,8 +74,8 @@
 //
 // # Expired items
 //
-// An item past its time is removed when its key is asked for, and by [Partition.Sweep], which owners
-// call now and then. A store looks at its blocks in the order of memory, so that what expires side
+// An item past its time is removed when its key is asked for, and by [Partition.Sweep], which
+// owners call now and then. A store looks at its blocks in the order of memory, so that what expires side
 // by side becomes one free block. A write that finds no room looks at 512 blocks. No sweep looks at
 // anything before the first item can have expired.
 //

@@ -9,7 +9,6 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/userspace-rpc/erpc/internal/hugemem"
 	"pgregory.net/rapid"
 )
 
@@ -191,6 +190,18 @@ func TestFullOfExpired(t *testing.T) {
 	if st := p.Stats(); st.Items != 2 {
 		t.Errorf("%+v", st)
 	}
+	p = open(t, Config{Memory: minMemory, Mode: Store, maxChain: 1})
+	for i := range 2 * ways {
+		if _, err := p.Write(&Write{Hash: 7, Key: name(i), Expires: 20}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := p.Put(7, name(-1), nil); err != ErrFullIndex {
+		t.Error(err)
+	}
+	if p.SetNow(20); p.Put(7, name(-1), nil) != nil {
+		t.Error("a chain full of items past their time")
+	}
 }
 
 // TestChains: keys with one hash fill a bucket and its chain, and then are refused by name.
@@ -334,7 +345,7 @@ func TestConfig(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if st := p.Stats(); st.Memory > uint64(memory) || st.Memory < uint64(memory-hugemem.HugeSize) ||
+			if st := p.Stats(); st.Memory > uint64(memory) || st.Memory < uint64(memory-bucketSize) ||
 				p.Mode() != mode {
 				t.Errorf("%d bytes: %+v", memory, st)
 			}

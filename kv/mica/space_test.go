@@ -85,6 +85,84 @@ func TestChurn(t *testing.T) {
 	}
 }
 
+// TestMemoryComesBack: a store without items has all of its memory in one piece, extra buckets
+// included.
+func TestMemoryComesBack(t *testing.T) {
+	p := open(t, Config{Memory: 1 << 20, Mode: Store})
+	before := p.Stats()
+	n := fill(t, p, 48)
+	if st := p.Stats(); st.Extra == 0 || st.Index <= before.Index {
+		t.Errorf("no extra buckets: %+v", st)
+	}
+	key := make([]byte, 16)
+	for i := range n {
+		binary.LittleEndian.PutUint64(key, uint64(i))
+		if err := p.Delete(p.Hash(key), key, 0); err != nil {
+			t.Fatal(err)
+		}
+	}
+	st := p.Stats()
+	if st.Index != before.Index || st.Capacity != before.Capacity || st.Extra != 0 {
+		t.Errorf("%+v, want %+v", st, before)
+	}
+	if err := p.Put(p.Hash(key), key, make([]byte, st.Capacity-32)); err != nil {
+		t.Error(err)
+	}
+}
+
+// TestHoles: small items find room where larger ones were, and so do the extra buckets for them.
+func TestHoles(t *testing.T) {
+	p := open(t, Config{Memory: 1 << 20, Mode: Store, ItemSize: 200})
+	n := fill(t, p, 200)
+	key := make([]byte, 16)
+	for i := 0; i < n; i += 2 {
+		binary.LittleEndian.PutUint64(key, uint64(i))
+		if err := p.Delete(p.Hash(key), key, 0); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for i := n; ; i++ {
+		binary.LittleEndian.PutUint64(key, uint64(i))
+		if p.Put(p.Hash(key), key, nil) != nil {
+			break
+		}
+	}
+	if st := p.Stats(); float64(st.Bytes) < 0.95*float64(st.Capacity) {
+		t.Errorf("full with %d bytes of %d", st.Bytes, st.Capacity)
+	}
+}
+
+// TestLastBlocks: of free blocks of nearly the same size those that are large enough are found,
+// when there are no larger ones.
+func TestLastBlocks(t *testing.T) {
+	p := open(t, Config{Memory: 1 << 20, Mode: Store, ItemSize: 312})
+	sizes := [2]int{304 - 16, 312 - 16} // 40 and 41 units, which are in one list
+	key, n := make([]byte, 16), 0
+	put := func(size int) error {
+		binary.LittleEndian.PutUint64(key, uint64(n))
+		n++
+		return p.Put(p.Hash(key), key, make([]byte, size))
+	}
+	for put(sizes[n%2]) == nil {
+	}
+	for put(8) == nil { // what is left
+	}
+	const free = 20
+	for _, first := range []int{1, 4} { // the smaller ones come first in the list; no neighbours
+		for i := range free {
+			binary.LittleEndian.PutUint64(key, uint64(6*i+first))
+			if err := p.Delete(p.Hash(key), key, 0); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	for i := range free {
+		if err := put(sizes[1]); err != nil {
+			t.Fatalf("item %d: %v", i, err)
+		}
+	}
+}
+
 // TestWhatIsFull: a store that was told of much larger items says that its index is full.
 func TestWhatIsFull(t *testing.T) {
 	p := open(t, Config{Memory: 1 << 20, Mode: Store, ItemSize: 4000})
@@ -165,10 +243,11 @@ func TestLargeAmongSmallExpired(t *testing.T) {
 	for p.Put(p.Hash(name(1)), name(1), make([]byte, 4000)) != nil {
 		tries++
 	}
-	if most := 2*n/atFull + 2; tries > most {
+	const atOnce = 512 // blocks that a write looks at
+	if most := 2*n/atOnce + 2; tries > most {
 		t.Errorf("%d tries with %d items, want %d at most", tries, n, most)
 	}
-	if st := p.Stats(); st.Expired > uint64(tries*atFull) || st.Expired < 4000/64-1 {
+	if st := p.Stats(); st.Expired > uint64(tries*atOnce) || st.Expired < 4000/64-1 {
 		t.Errorf("%d items were removed by %d tries", st.Expired, tries)
 	}
 }
@@ -212,6 +291,36 @@ func TestSweepEnds(t *testing.T) {
 			}
 			if st := p.Stats(); st.Items != round.left || steps > most {
 				t.Errorf("%v: at %d %d items are left, %d steps", cfg.Mode, round.now, st.Items, steps)
+			}
+		}
+	}
+}
+
+// TestLaterTimes: a sweep finds an item that got its time after it was written.
+func TestLaterTimes(t *testing.T) {
+	for _, mode := range []Mode{Cache, Store} {
+		for name, end := range map[string]func(p *Partition, h KeyHash, key []byte){
+			"touch": func(p *Partition, h KeyHash, key []byte) { p.Touch(h, key, 20) },
+			"change": func(p *Partition, h KeyHash, key []byte) {
+				p.Change(h, key, Change{Expire: true, Expires: 20})
+			},
+			"write": func(p *Partition, h KeyHash, key []byte) {
+				_, _ = p.Write(&Write{Hash: h, Key: key, Expires: 20})
+			},
+		} {
+			p := open(t, Config{Memory: minMemory, Mode: mode})
+			p.hash = nil
+			p.SetNow(10)
+			key := []byte("key")
+			if _, err := p.Write(&Write{Hash: p.Hash(key), Key: key}); err != nil {
+				t.Fatal(err)
+			}
+			end(p, p.Hash(key), key)
+			p.SetNow(20)
+			for p.Sweep(1) {
+			}
+			if st := p.Stats(); st.Items != 0 || st.Expired != 1 {
+				t.Errorf("%v, %s: %+v", mode, name, st)
 			}
 		}
 	}
