@@ -250,6 +250,14 @@ func TestLargeAmongSmallExpired(t *testing.T) {
 	if st := p.Stats(); st.Expired > uint64(tries*atOnce) || st.Expired < 4000/64-1 {
 		t.Errorf("%d items were removed by %d tries", st.Expired, tries)
 	}
+	// There is no room for this one among those that stay.
+	for range 5 {
+		before := p.Stats()
+		err := p.Put(p.Hash(name(2)), name(2), make([]byte, 100_000))
+		if found := p.Stats().Expired - before.Expired; err != ErrFullItems || found > atOnce {
+			t.Errorf("%v, %d items were removed", err, found)
+		}
+	}
 }
 
 // TestSweepEnds: a round of sweeps finds all items past their time, whatever the size of the index,
