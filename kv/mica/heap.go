@@ -138,18 +138,23 @@ func (h *heap) alloc(n uint64) (pos, bits uint64, ok bool) {
 	return pos, h.cut(pos, h.take(pos), n, 0), true
 }
 
-// cut makes n units of a block for an item, and gives back what it can of the rest. It returns the
-// bits of the item's word 1, of which some are given.
+// cut makes n units of a free block, which is in no list any more, a block for an item. It returns
+// the bits of the item's word 1, of which some are given.
 func (h *heap) cut(pos, have, n, bits uint64) uint64 {
-	used := max(n, minBlock)
-	end := pos + have
-	switch {
-	case have-used >= minBlock:
+	bits = h.trim(pos, have, n, bits)
+	if end := pos + have; bits>>slackShift == have-n && end < uint64(len(h.words)) {
+		h.set(end+1, h.words[end+1]&^bitPrevFree)
+	}
+	return bits
+}
+
+// trim makes n units of a block a block for an item, and gives back what it can of the rest. It
+// returns the bits of the item's word 1, of which some are given.
+func (h *heap) trim(pos, have, n, bits uint64) uint64 {
+	if used := max(n, minBlock); have-used >= minBlock {
 		h.set(pos+used+1, 0)
 		h.free(pos+used, have-used)
 		have = used
-	case end < uint64(len(h.words)) && h.words[end+1]&bitPrevFree != 0:
-		h.set(end+1, h.words[end+1]&^bitPrevFree)
 	}
 	return bits | (have-n)<<slackShift
 }

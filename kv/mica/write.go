@@ -203,7 +203,7 @@ func (p *Partition) keep(hash KeyHash, at place, c *content) (version uint64, er
 	}
 	pos, bits, moved, ok := at.pos, uint64(0), false, true
 	if have >= n {
-		bits = h.cut(pos, have, n, h.words[pos+1]&bitPrevFree)
+		bits = h.trim(pos, have, n, h.words[pos+1]&bitPrevFree)
 	} else if pos, bits, ok = h.alloc(n); ok {
 		moved = have > 0
 	} else if have > 0 {
