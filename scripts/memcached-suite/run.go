@@ -9,7 +9,6 @@ import (
 	"regexp"
 	"strings"
 	"sync"
-	"syscall"
 	"time"
 
 	"github.com/userspace-rpc/erpc/internal/monotime"
@@ -67,12 +66,12 @@ func (s *suite) file(name string) (why string) {
 	cmd := exec.CommandContext(ctx, "perl", "t/"+name+".t")
 	cmd.Dir = s.source
 	cmd.Env = append(os.Environ(), "ERPC_KV="+filepath.Join(s.dir, "erpc-kv"))
-	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
-	cmd.Cancel = func() error { return syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) }
+	end := group(cmd)
+	cmd.Cancel = end
 	cmd.WaitDelay = time.Second // for a server that the file left behind
 	out, err := cmd.CombinedOutput()
 	if cmd.Process != nil {
-		_ = syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) // it may have ended
+		_ = end() // it may have ended
 	}
 	why = verdict(string(out), err)
 	why = why[:min(len(why), 100)]
