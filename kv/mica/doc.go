@@ -75,9 +75,9 @@
 // # Expired items
 //
 // An item past its time is removed when its key is asked for, and by [Partition.Sweep], which
-// owners call now and then. A store looks at its blocks in the order of memory, so that what expires side
-// by side becomes one free block. A write that finds no room looks at 512 blocks. No sweep looks at
-// anything before the first item can have expired.
+// owners call now and then. A store looks at its blocks in the order of memory, so that what
+// expires side by side becomes one free block. A write that finds no room looks at 512 blocks. No
+// sweep looks at anything before the first item can have expired.
 //
 // # Batches
 //
