@@ -26,7 +26,7 @@ type suite struct {
 func main() {
 	s := suite{}
 	run := flag.String("run", "", "only files whose name matches this")
-	flag.IntVar(&s.jobs, "j", 4, "files at a time; most of them wait most of the time")
+	flag.IntVar(&s.jobs, "j", 8, "files at a time; most of them wait most of the time")
 	flag.DurationVar(&s.limit, "timeout", 3*time.Minute, "how long a file may take")
 	flag.DurationVar(&s.short, "listed", 10*time.Second, "how long a file of listed.txt may take")
 	flag.BoolVar(&s.verbose, "v", false, "print what files that fail say")

@@ -36,7 +36,7 @@ func (s *suite) files() (list []string, err error) {
 	return list, err
 }
 
-// run runs files side by side.
+// run runs files side by side, and what fails and is not listed once more, alone.
 func (s *suite) run(files []string) []result {
 	list := make([]result, len(files))
 	free := make(chan bool, s.jobs)
@@ -51,6 +51,12 @@ func (s *suite) run(files []string) []result {
 		})
 	}
 	all.Wait()
+	for i, r := range list {
+		if r.why != "" && s.listed[r.name] == "" {
+			fmt.Printf("again, alone: %s  %s\n", r.name, r.why)
+			list[i].why = s.file(r.name)
+		}
+	}
 	return list
 }
 
