@@ -106,6 +106,7 @@ help-dev:
 	@echo 'make raft-big         memory and pauses of members with BIGBYTES ($(BIGBYTES)) of keys and values'
 	@echo 'make hraft-suite      hashicorp/raft has its own tests run over memory, TCP and hraft'
 	@echo 'make grpc-suite       grpc-go has its own tests run over grpcerpc; make grpc-suites other software for it (SUITES)'
+	@echo 'make memcached-suite  memcached has its own tests run over erpc-kv, on Debian, with its source package'
 	@echo 'make index-oracle     10 M random operations on the index beside a model, 20 000 seeded schedules'
 	@echo 'make kv-limit         items of random sizes for LIMITTIME ($(LIMITTIME)): caches and stores keep their limits'
 	@echo 'make paths            clients and servers on networks that misbehave, and their bars; as root; CASES'
@@ -202,7 +203,8 @@ OWNLABS = ./benchrows ./cmd/... ./raft/lab ./raft/simlab
 each = scripts/modules $(JOBS) out/$(1) "$(MODULES)" '$(2)'
 
 .PHONY: race seeds hostile failures failures-pairs soak soak-tls fuzz fmt vet house cross staticcheck test-rdma
-.PHONY: raft-chaos raft-upgrade raft-big hraft-suite grpc-suite grpc-suites index-oracle kv-limit
+.PHONY: raft-chaos raft-upgrade raft-big hraft-suite grpc-suite grpc-suites memcached-suite
+.PHONY: index-oracle kv-limit
 
 test: check-go
 	@status=0; \
@@ -345,6 +347,10 @@ grpc-suites: check-go
 	@status=0; for s in $(SUITES); do echo "[.] $$s"; \
 		$(GO) run ./scripts/grpc-suite -go "$(GO)" -suite $$s $(SUITEFLAGS) || status=1; \
 	done; exit $$status
+
+# memcached's own tests over erpc-kv. SUITEFLAGS='-run REGEXP -v'.
+memcached-suite: check-go
+	$(GO) run ./scripts/memcached-suite -go "$(GO)" $(SUITEFLAGS)
 
 # What make test has in short: random operations beside a model, and seeded schedules.
 index-oracle: check-go

@@ -34,9 +34,11 @@ var help = kong.Vars{
 		"answers over UD), send (UD both ways), write (RC both ways).",
 	"servers_help": "Servers, the address of any partition of each, with commas; " +
 		"default 127.0.0.1:31870.",
-	"timeout_help":     "How long to wait for a server; default 5s.",
-	"addr_help":        "Where the first partition listens; the others on the following ports.",
-	"memory_help":      "Memory in MiB, of all partitions together; default 256.",
+	"timeout_help": "How long to wait for a server; default 5s.",
+	"addr_help":    "Where the first partition listens; the others on the following ports.",
+	"memory_help":  "Memory in MiB, of all partitions together; default 256.",
+	"item_help": "Bytes of key and value that most items have, for the size of the index; " +
+		"default 48. A store of items of 1000 holds a seventh more if it is told so.",
 	"move_help":        "Cache: part of the items that reading keeps, oldest first; 1 is LRU.",
 	"memcached_help":   "Serve memcached's clients here too: a TCP address, or the path of a socket.",
 	"outstanding_help": "Requests under way, closed loop; default 64.",

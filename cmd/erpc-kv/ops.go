@@ -112,13 +112,13 @@ func (c *statsCmd) Run(e *cli.Env) (err error) {
 	}
 	w := tabwriter.NewWriter(e.Out, 0, 0, 2, ' ', tabwriter.AlignRight)
 	fmt.Fprintln(w, "server\tpartition\titems\tMiB\tbytes per item\thits\tmisses\tputs\tevicted\t"+
-		"lost place\texpired\t")
+		"lost place\texpired\trefused\tby index\t")
 	names := slices.Clone(c.Servers)
 	for _, name := range slices.Compact(names) {
 		for i, s := range stats[name] {
-			fmt.Fprintf(w, "%s\t%d\t%d\t%d\t%.1f\t%d\t%d\t%d\t%d\t%d\t%d\t\n", name, i, s.Items,
+			fmt.Fprintf(w, "%s\t%d\t%d\t%d\t%.1f\t%d\t%d\t%d\t%d\t%d\t%d\t%d\t%d\t\n", name, i, s.Items,
 				s.Memory>>20, s.BytesPerItem(), s.Hits, s.Misses, s.Puts, s.Evictions, s.IndexEvictions,
-				s.Expired)
+				s.Expired, s.Fulls, s.IndexFulls)
 		}
 	}
 	return w.Flush()

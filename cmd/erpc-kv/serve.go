@@ -27,7 +27,7 @@ type serveCmd struct {
 	Partitions int     `default:"1" help:"Partitions, an event loop each; default ${default}."`
 	Memory     int     `default:"256" help:"${memory_help}" placeholder:"MIB"`
 	Store      bool    `help:"Refuse new items when full, in place of forgetting old ones."`
-	ItemSize   int     `default:"48" help:"Expected size of key and value; default ${default}."`
+	ItemSize   int     `default:"48" help:"${item_help}"`
 	MoveToHead float64 `default:"0" help:"${move_help}" placeholder:"PART"`
 	OneByOne   bool    `help:"Run each request by itself, in place of batches."`
 	Pin        []int   `help:"Cores of the event loops, with commas." placeholder:"CORE"`

@@ -130,6 +130,8 @@ var table = []row{
 	{path: "scripts/grpc-suite/endpoint", may: []string{
 		"transport", "transport/auto", "transport/faulty", "transport/udp"}},
 	{path: "scripts/guards"}, // drives go test
+	{path: "scripts/memcached-suite", may: []string{"internal/monotime"}},
+	{path: "scripts/memcached-suite/memcached"},
 	{path: "scripts/modproxy", third: []string{"golang.org/x/mod"}},
 	{path: "scripts/mutants"}, // drives go-gremlins, a command
 	{path: "scripts/thirdparty"},

@@ -205,7 +205,7 @@ func (c *Client) Get(ctx context.Context, key []byte) (message.Value, error) {
 }
 
 // Put stores a value for good, and returns its version. Errors beside those of Get: mica.ErrValue,
-// mica.ErrTooLarge, mica.ErrFull.
+// mica.ErrTooLarge, mica.ErrFullItems, mica.ErrFullIndex.
 func (c *Client) Put(ctx context.Context, key, value []byte) (version uint64, err error) {
 	return c.Write(ctx, message.Item{Key: key, Value: value})
 }

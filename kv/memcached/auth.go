@@ -22,7 +22,7 @@ func (c *conn) authenticate(n int) next {
 		c.say("CLIENT_ERROR auth token too long")
 		return quit
 	}
-	value, used, step := c.value(size, n, false)
+	value, used, step := c.value(size, n, false, nil)
 	if step != goOn || used == 0 {
 		return step
 	}

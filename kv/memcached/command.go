@@ -129,7 +129,9 @@ func (c *conn) rare(n int) next {
 		c.flushAll()
 	case "cache_memlimit":
 		c.memoryLimit()
-	case "lru_crawler", "slabs", "lru", "watch", "shutdown", "misbehave", "extstore", "debugtime":
+	case "shutdown":
+		c.say("ERROR: shutdown not enabled")
+	case "lru_crawler", "slabs", "lru", "watch", "misbehave", "extstore", "debugtime":
 		c.say("CLIENT_ERROR " + string(w.list[0]) + " is not supported")
 	case "quit":
 		return quit
@@ -173,8 +175,8 @@ func (c *conn) store(kind opKind, n int) next {
 	if kind == opCAS {
 		count = 6
 	}
-	if w.n < 5 {
-		return c.refuse("ERROR", false, w.list[min(4, w.n):w.n], n)
+	if w.n < count {
+		return c.refuse("ERROR", false, w.list[min(4, w.n):min(5, w.n)], n)
 	}
 	quiet := w.noreply(5)
 	size, sized := w.length(4)
@@ -188,10 +190,14 @@ func (c *conn) store(kind opKind, n int) next {
 		flags > math.MaxUint32 {
 		return c.refuse(badFormat, quiet, w.list[4:5], n)
 	}
-	if size > c.s.cfg.MaxItemSize {
-		return c.refuse(tooLarge, quiet, w.list[4:5], n)
+	replaced := w.list[1]
+	if kind != opSet {
+		replaced = nil
 	}
-	value, used, step := c.value(size, n, quiet)
+	if size > c.s.cfg.MaxItemSize {
+		return c.refuseLarge(size, n, quiet, replaced)
+	}
+	value, used, step := c.value(size, n, quiet, replaced)
 	if step != goOn || used == 0 {
 		return step
 	}
@@ -201,12 +207,14 @@ func (c *conn) store(kind opKind, n int) next {
 }
 
 // value returns the value of a command whose line has n bytes, and how many bytes both take. If
-// used is 0 there is none: it was refused, or has to be waited for.
-func (c *conn) value(size, n int, quiet bool) (b []byte, used int, step next) {
+// used is 0 there is none: it was refused, or has to be waited for. It is to replace that of a key,
+// or of none if that is nil.
+func (c *conn) value(size, n int, quiet bool, replaced []byte) (b []byte, used int, step next) {
 	total := n + size + 2
 	switch {
 	case c.full:
 		c.full = false
+		c.forget(replaced)
 		return nil, 0, c.swallowValue(noMemory, quiet, size, n)
 	case c.body != nil:
 		if c.w.n > 0 {
@@ -228,6 +236,14 @@ func (c *conn) value(size, n int, quiet bool) (b []byte, used int, step next) {
 		return nil, 0, c.done(used)
 	}
 	return b[:size], used, goOn
+}
+
+// forget has a cache forget the value of a key, unless it is nil, when a client could not set it
+// anew: it is out of date. A store keeps it.
+func (c *conn) forget(key []byte) {
+	if key != nil {
+		c.add(opForget, key, true)
+	}
 }
 
 // drop gives the memory of a value back.
@@ -255,6 +271,13 @@ func (c *conn) refuse(answer string, quiet bool, length [][]byte, n int) next {
 	}
 	c.say(answer)
 	return quit
+}
+
+// refuseLarge refuses a value that would replace that of a key, unless it is nil.
+func (c *conn) refuseLarge(size, n int, quiet bool, replaced []byte) next {
+	c.w.counts.add(storeTooLarge, 1)
+	c.forget(replaced)
+	return c.swallowValue(tooLarge, quiet, size, n)
 }
 
 func (c *conn) swallowValue(answer string, quiet bool, size, n int) next {

@@ -36,14 +36,16 @@ type conn struct {
 	w    *work // nil while it waits for a command
 	long longGet
 
-	need    int    // no command is whole before so many bytes of it are there
-	begun   bool   // the time of a command that is not whole has begun
-	swallow int    // bytes of a refused value that are to come
-	body    []byte // a value that does not fit beside its line, whole; of the account
-	full    bool   // there was no memory for it
-	known   bool   // the client may give commands
-	visitor func(*mica.Partition)
-	holder  holder
+	need  int  // no command is whole before so many bytes of it are there
+	begun bool // the time of a command that is not whole has begun
+	// Bytes of a long line that were there when its time began anew.
+	gathered int
+	swallow  int    // bytes of a refused value that are to come
+	body     []byte // a value that does not fit beside its line, whole; of the account
+	full     bool   // there was no memory for it
+	known    bool   // the client may give commands
+	visitor  func(*mica.Partition)
+	holder   holder
 }
 
 func newConn(s *Server, nc net.Conn) *conn {
@@ -146,6 +148,11 @@ func (c *conn) look() next {
 	if end < 0 {
 		return c.noEnd(b[:min(len(b), maxLine)])
 	}
+	return c.whole(b, end)
+}
+
+// whole makes a command of a line that ends before byte end.
+func (c *conn) whole(b []byte, end int) next {
 	line := b[:end]
 	if end > 0 && line[end-1] == '\r' {
 		line = line[:end-1]
@@ -153,7 +160,7 @@ func (c *conn) look() next {
 	return c.command(line, end+1)
 }
 
-// noEnd looks at the begin of a line.
+// noEnd looks at the begin of a line, maxLine bytes at most.
 func (c *conn) noEnd(b []byte) next {
 	switch {
 	case b[0] == binaryMagic || b[0] == tlsHandshake:
@@ -161,8 +168,16 @@ func (c *conn) noEnd(b []byte) next {
 	case len(b) < maxLine && (c.known || len(b) < baseInput):
 		c.need = len(b) + 1
 		return wait
-	case c.beginLong(b):
-		return goOn
+	case c.known && longGets(b):
+		if end := bytes.IndexByte(c.in.rest(), '\n'); end >= 0 {
+			return c.whole(c.in.rest(), end)
+		}
+		if c.gather() {
+			return wait
+		}
+		if c.beginLong(b) {
+			return goOn
+		}
 	}
 	c.say("CLIENT_ERROR line too long")
 	return quit
@@ -171,7 +186,7 @@ func (c *conn) noEnd(b []byte) next {
 // done consumes a command.
 func (c *conn) done(n int) next {
 	c.in.take(n)
-	c.need, c.begun = 0, false
+	c.need, c.begun, c.gathered = 0, false, 0
 	return goOn
 }
 
@@ -204,6 +219,8 @@ func (c *conn) fill() error {
 			if err = c.in.late.within(0); err == nil { // it was that of an earlier command
 				continue
 			}
+		} else if waits && errors.Is(err, os.ErrDeadlineExceeded) {
+			c.s.totals[idleKicks].Add(1)
 		}
 		return err
 	}

@@ -54,7 +54,7 @@ func (c *conn) flushAll() {
 		delay, ok = signed(w.list[1])
 	}
 	if !ok {
-		c.sayUnless(quiet, badFormat)
+		c.sayUnless(quiet, badTime)
 		return
 	}
 	c.w.counts.add(cmdFlush, 1)

@@ -30,6 +30,8 @@ const (
 	touchMisses
 	authDone
 	authFailed
+	storeTooLarge
+	idleKicks
 	counters
 )
 
@@ -37,7 +39,7 @@ const (
 var counterNames = [counters]string{"cmd_get", "cmd_set", "cmd_flush", "cmd_touch", "cmd_meta",
 	"get_hits", "get_misses", "delete_hits", "delete_misses", "incr_hits", "incr_misses",
 	"decr_hits", "decr_misses", "cas_hits", "cas_misses", "cas_badval", "touch_hits",
-	"touch_misses", "auth_cmds", "auth_errors"}
+	"touch_misses", "auth_cmds", "auth_errors", "store_too_large", "idle_kicks"}
 
 // counts are those of a batch.
 type counts [counters]uint32

@@ -20,7 +20,8 @@
 //
 // A connection has a goroutine, and is a pipeline of these parts:
 //
-//	input     what was read: 4 KiB, or 33 KiB of the account for a longer command
+//	input     what was read: 4 KiB, or 33 KiB of the account for a longer command, up to 1 MiB for
+//	          a line of keys
 //	work      a batch of up to 32 commands, views of the input, and their answers; connections that
 //	          run commands have one, those that wait have none
 //	output    answers: 4 KiB of the work, or a buffer of the account
@@ -42,8 +43,8 @@
 //
 // # What differs from memcached
 //
-//   - Keys have up to 250 bytes and values up to 1 MiB, as there. A set of a larger value keeps the
-//     old item, which memcached removes.
+//   - Keys have up to 250 bytes and values up to 1 MiB, as there. A set of a larger value removes
+//     the old item, as there, but not from a store, nor does one that finds it full.
 //   - The meta flag l is refused: nobody notes when an item was read. h, and fetch of me, say
 //     whether an mg has read it. A version that a client chooses (E) has up to 48 bits.
 //   - incr, decr, append and prepend of a stale item make it fresh.
@@ -55,8 +56,10 @@
 //     flags is answered as there, and its value is read and dropped. Where the line has no length
 //     of a value the connection ends. It also ends when a client that has to show a password says
 //     something else.
-//   - A get may be as long as its client likes. When its line has more than 32 KiB its keys are
-//     looked up as they come; if one is too long then the error comes behind the answers before it.
+//   - A get may be as long as its client likes. A line of up to 1 MiB is read whole, since clients
+//     may read no answer before they have sent all of it. Keys of longer ones, and of those of more
+//     than 32 KiB for which there is no memory, are looked up as they come; if one is too long then
+//     the error comes behind the answers before it.
 //
 // # Bad input
 //

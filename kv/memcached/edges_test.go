@@ -48,6 +48,24 @@ func TestStatsLines(t *testing.T) {
 	}
 }
 
+// TestWhatIsFull: clients are told what memcached tells them, and stats say what is full.
+func TestWhatIsFull(t *testing.T) {
+	for itemSize, want := range map[int]string{48: "0", mica.MaxValue: "1"} {
+		s, _ := newServer(t, 1, mica.Config{Mode: mica.Store, Memory: 64 << 10, ItemSize: itemSize})
+		got, n := "STORED\r\n", 0
+		for ; got == "STORED\r\n"; n++ {
+			got = play(s, fmt.Sprintf("set %d 0 0 0\r\n\r\n", n), 1000)
+		}
+		if got != noMemory+"\r\n" || n < 100 {
+			t.Errorf("item %d: %q", n, got)
+		}
+		if got = play(s, "stats\r\n", 1000); !strings.Contains(got,
+			"STAT store_no_memory 1\r\nSTAT store_full_index "+want+"\r\n") {
+			t.Errorf("%q", got)
+		}
+	}
+}
+
 // TestAnswersBefore: answers leave before the server waits for the rest of a line or of a value,
 // which the client may send only then.
 func TestAnswersBefore(t *testing.T) {

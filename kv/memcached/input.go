@@ -50,6 +50,25 @@ func (in *input) makeRoom(n int, longest time.Duration) bool {
 	return true
 }
 
+// widen makes room behind what is there without waiting, by a larger buffer if need be. It reports
+// false if there is none. Views are lost.
+func (in *input) widen() bool {
+	if len(in.rest()) < len(in.buf) {
+		return true // makeRoom moves it
+	}
+	if classOf(len(in.buf)+1) >= classes {
+		return false
+	}
+	to := in.lines.try(len(in.buf)+1, in.holder)
+	if to == nil {
+		return false
+	}
+	n := copy(to, in.rest())
+	in.lines.give(in.buf)
+	in.from, in.to, in.buf = 0, n, to
+	return true
+}
+
 // shrink gives a larger buffer back: nothing is there.
 func (in *input) shrink() {
 	in.from, in.to = 0, 0

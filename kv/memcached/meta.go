@@ -11,6 +11,9 @@ import (
 // maxOpaque is the length of the longest opaque in bytes.
 const maxOpaque = 32
 
+// noVersion is what no item has as its version, which is what C0 asks for: 0 would be any.
+const noVersion = 1 << 63
+
 // metaName is the second letter of a meta command: g, s, d, a or e.
 type metaName byte
 
@@ -97,11 +100,7 @@ func (c *conn) meta(line []byte, n int) next {
 
 // addMeta makes a command of a request, which is that of the batch's next place.
 func (c *conn) addMeta(r *request) *op {
-	key := r.text
-	if r.set.has('b') {
-		key = r.decoded[:r.decodedLen]
-	}
-	o := c.add(opMeta, key, r.set.has('q'))
+	o := c.add(opMeta, r.key(), r.set.has('q'))
 	o.meta = r
 	return o
 }
@@ -109,21 +108,27 @@ func (c *conn) addMeta(r *request) *op {
 // metaSet makes an ms of a line that may be wrong.
 func (c *conn) metaSet(r *request, wrong string, n int) next {
 	w := &c.w.words
-	var size int
-	if wrong == "" {
-		if size, _ = w.length(2); size > c.s.cfg.MaxItemSize {
-			wrong = tooLarge
-		}
-	}
 	if wrong != "" {
 		return c.refuse(wrong, false, w.list[min(2, w.n):min(3, w.n)], n)
 	}
-	value, used, step := c.value(size, n, false)
+	size, _ := w.length(2)
+	if size > c.s.cfg.MaxItemSize {
+		return c.refuseLarge(size, n, false, r.key())
+	}
+	value, used, step := c.value(size, n, false, r.key())
 	if step != goOn || used == 0 {
 		return step
 	}
 	c.addMeta(r).value = value
 	return c.done(used)
+}
+
+// key returns the key, as the partition has it.
+func (r *request) key() []byte {
+	if r.set.has('b') {
+		return r.decoded[:r.decodedLen]
+	}
+	return r.text
 }
 
 // parse reads the words of a line, whose flags begin with a word.
@@ -178,8 +183,10 @@ func (r *request) flag(f byte, arg []byte) (ok bool) {
 	case 't':
 		r.early = !r.set.has('T') && r.name == 'g'
 	case 'C':
-		r.compare, ok = number(arg)
-		return ok && r.compare != 0
+		if r.compare, ok = number(arg); r.compare == 0 {
+			r.compare = noVersion
+		}
+		return ok
 	case 'E':
 		r.version, ok = number(arg)
 		return ok && r.version != 0 && r.version < 1<<48

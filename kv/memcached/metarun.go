@@ -224,8 +224,8 @@ func (r *request) put(p *mica.Partition, o *op, it *mica.Item) (err error) {
 	}
 	if r.set.has('I') && w.If == mica.IfVersion {
 		old, marks, found := p.GetMarked(o.hash, o.key)
-		if found && r.compare < old.Version { // the client's value is late, and better than none
-			w.If, w.Marks = mica.Always, mica.Stale|marks&mica.Claimed
+		if found && r.compare%noVersion < old.Version { // the value is late, and better than none
+			w.If, w.Marks, w.Expires = mica.Always, mica.Stale|marks&mica.Claimed, old.Expires
 		}
 	}
 	it.Version, err = p.Write(&w)

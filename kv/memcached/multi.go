@@ -49,11 +49,36 @@ func (c *conn) get(line []byte, n, words int, kind opKind) next {
 	return goOn
 }
 
-// beginLong begins a get whose line does not fit into the input. It reports false if it is none.
+// longGets reports whether the begin of a line is that of a list of keys.
+func longGets(b []byte) bool {
+	name, _ := cut(b)
+	switch string(name) {
+	case "get", "gets", "gat", "gats":
+		return true
+	}
+	return false
+}
+
+// gather prepares to read more of a line of keys: it is read whole if there is memory, since its
+// client may read no answer before it has sent all of it, and answers do not go where nobody reads.
+// It reports false if there is none: then keys are looked up as they come.
+func (c *conn) gather() bool {
+	n := len(c.in.rest())
+	if !c.in.widen() {
+		return false
+	}
+	if n-c.gathered >= leastRead {
+		c.gathered, c.begun = n, false
+	}
+	c.need = n + 1
+	return true
+}
+
+// beginLong begins a get whose line does not fit into the input. It reports false if no list of
+// keys is there.
 func (c *conn) beginLong(b []byte) bool {
 	w := &c.w.words
-	w.split(b)
-	if w.n < 3 || !c.known {
+	if w.split(b); w.n < 3 {
 		return false
 	}
 	g, words := longGet{kind: opGet}, 1
@@ -65,9 +90,6 @@ func (c *conn) beginLong(b []byte) bool {
 			c.say(badTime)
 			g.refused = true
 		}
-	case "get", "gets":
-	default:
-		return false
 	}
 	g.withCAS = w.list[0][len(w.list[0])-1] == 's'
 	if !g.refused && hasLongWord(b) {

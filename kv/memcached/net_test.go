@@ -103,6 +103,9 @@ func TestSlowClient(t *testing.T) {
 	for s.open() > 0 || s.total.Load() < 2 {
 		_, _ = silent.Read(make([]byte, 1)) // until the server ends it
 	}
+	if got := play(s, "stats\r\n", 1000); !strings.Contains(got, "STAT idle_kicks 1\r\n") {
+		t.Errorf("%q", got)
+	}
 }
 
 // TestClosed: nothing is served after Close, and a flush for later does not come.

@@ -27,6 +27,7 @@ const (
 	opDecrement
 	opTouch
 	opMeta
+	opForget // a cache's item whose new value was refused
 )
 
 // op is a command of a batch. Texts are views of the input.
@@ -163,6 +164,10 @@ func (c *conn) do(p *mica.Partition, o *op) bool {
 		c.doIncrement(p, o)
 	case opTouch:
 		c.doTouch(p, o)
+	case opForget:
+		if p.Mode() == mica.Cache {
+			_ = p.Delete(o.hash, o.key, 0) // if it is there
+		}
 	default:
 		c.doStore(p, o)
 	}
@@ -247,7 +252,7 @@ func (c *conn) doStore(p *mica.Partition, o *op) {
 // problem returns the answer to an error that is the server's, or that of a size.
 func problem(err error) string {
 	switch err {
-	case mica.ErrFull:
+	case mica.ErrFullItems, mica.ErrFullIndex: // which one, stats say
 		return noMemory
 	case mica.ErrTooLarge, mica.ErrValue:
 		return tooLarge

@@ -2,8 +2,11 @@ package memcached
 
 import (
 	"fmt"
+	"io"
+	"net"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/userspace-rpc/erpc/kv/mica"
 )
@@ -74,5 +77,33 @@ func TestPipelines(t *testing.T) {
 		if said[0] != 'i' && said[0] != 'd' && said[:2] != "md" && got != alone {
 			t.Errorf("%q: %q, want %q", said, got, alone)
 		}
+	}
+}
+
+// TestWholeLines: a long get is read whole before it is answered, so that its client need not read
+// meanwhile, and is refused as a whole.
+func TestWholeLines(t *testing.T) {
+	s, _ := newServer(t, 2, mica.Config{})
+	long := strings.Repeat("k", maxKey+1)
+	for _, row := range []struct{ said, want string }{
+		{"set b 0 0 2\r\nxy", "STORED\r\n"},
+		{"get" + strings.Repeat(" b", 100_000),
+			strings.Repeat("VALUE b 0 2\r\nxy\r\n", 100_000) + "END\r\n"},
+		{"gat 0 " + strings.Repeat(" ", 100_000) + "b", "VALUE b 0 2\r\nxy\r\nEND\r\n"},
+		{"get" + strings.Repeat(" b", 50_000) + " " + long, badFormat + "\r\n"},
+		{"gets " + strings.Repeat("k", 300_000), badFormat + "\r\n"},
+	} {
+		c, far := net.Pipe() // without any buffer
+		s.take(far)
+		_ = c.SetDeadline(time.Now().Add(time.Minute))
+		if _, err := io.WriteString(c, row.said+"\r\n"); err != nil {
+			t.Fatalf("%.20q: %v", row.said, err)
+		}
+		got := make([]byte, len(row.want))
+		if n, err := io.ReadFull(c, got); err != nil || string(got) != row.want {
+			t.Errorf("%.20q: %.80q, %v", row.said, got[:n], err)
+		}
+		until(t, "memory of lines is given back", func() bool { return s.lines.used() == 0 })
+		_ = c.Close()
 	}
 }

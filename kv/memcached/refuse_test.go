@@ -30,7 +30,7 @@ func TestRefusedValues(t *testing.T) {
 		{"replace a 0 x 9 noreply", "", true},
 		{"append a 0 0 9 1 2", bad, true},
 		{"prepend a 0 0 9 1", bad, true},
-		{"cas a 0 0 9", bad, true},
+		{"cas a 0 0 9", "ERROR\r\n", true},
 		{"cas a 0 0 9 x", bad, true},
 		{"cas a 0 0 9 noreply", "", true},
 		{"cas a 0 0 9 1 2", bad, true},

@@ -249,7 +249,7 @@ var scripts = map[string]string{
 		delete s 1
 		< CLIENT_ERROR bad command line format.  Usage: delete <key> [noreply]
 		flush_all x
-		< CLIENT_ERROR bad command line format
+		< CLIENT_ERROR invalid exptime argument
 		verbosity
 		< ERROR
 		stats nothing
@@ -412,6 +412,16 @@ func TestTimes(t *testing.T) {
 	check(t, s, "get a b d\n< VALUE a 0 1\n< x\n< VALUE b 0 1\n< x\n< END\nmg a t\n< HD t5", 1000)
 	*now += 5
 	check(t, s, "get a b d\n< END", 1000)
+}
+
+// TestForgotten: items past their time go when nobody asks for them.
+func TestForgotten(t *testing.T) {
+	s, now := newServer(t, 1, mica.Config{Mode: mica.Store})
+	check(t, s, "set a 0 10 1\nx\n< STORED", 1000)
+	*now += 10
+	if got := play(s, "get b\r\nstats\r\n", 1000); !strings.Contains(got, "curr_items 0\r\n") {
+		t.Errorf("%q", got)
+	}
 }
 
 // TestSizes: the largest keys and values, and larger ones.

@@ -147,6 +147,46 @@ const metaScript = `
 	< 5
 	ma shown v q`
 
+// TestLateValues: a value for an older version than the item has may replace it, and leaves it its
+// time, since it is out of date too. Version 0 is that of no item.
+func TestLateValues(t *testing.T) {
+	s, _ := newServer(t, 1, mica.Config{})
+	check(t, s, `ms a 1 T30 E5
+x
+< HD
+ms a 1 T90 C0
+y
+< EX
+ms a 1 T90 C4
+y
+< EX
+md a C0
+< EX
+ms n 1 MS T30 E5
+7
+< HD
+ma n C0
+< EX
+ms a 1 MA C0
+y
+< EX
+ms none 1 C0
+y
+< NF
+ms a 1 I T90 C1
+y
+< HD
+mg a t v
+< VA 1 t30 X W
+< y
+ms a 1 I T90 C0
+z
+< HD
+mg a t v
+< VA 1 t30 Z X
+< z`, 1000)
+}
+
 // TestFlushes: the last flush_all counts, and a time may be one of the calendar.
 func TestFlushes(t *testing.T) {
 	s, now := newServer(t, 2, mica.Config{})
@@ -212,11 +252,25 @@ func TestStrangersMemory(t *testing.T) {
 	}
 }
 
-// TestSmallItems: values are as large as the operator allows.
+// TestSmallItems: values are as large as the operator allows. A cache forgets a value that a client
+// could not set anew.
 func TestSmallItems(t *testing.T) {
-	s, _ := newServer(t, 1, mica.Config{})
-	s.cfg.MaxItemSize = 5
-	check(t, s, "set a 0 0 5\nhello\n< STORED\nset a 0 0 6\nhello!\n"+
-		"< SERVER_ERROR object too large for cache\nms a 6\nhello!\n"+
-		"< SERVER_ERROR object too large for cache\nget a\n< VALUE a 0 5\n< hello\n< END", 1000)
+	const large = "\n< SERVER_ERROR object too large for cache\n"
+	for _, mode := range []mica.Mode{mica.Cache, mica.Store} {
+		s, _ := newServer(t, 1, mica.Config{Mode: mode})
+		s.cfg.MaxItemSize = 5
+		hello := "< VALUE a 0 5\n< hello\n< END\n"
+		after := "< END\n"
+		if mode == mica.Store {
+			after = hello
+		}
+		for _, refused := range []string{"set a 0 0 6", "ms a 6", "ms YQ== 6 b", "ms a 6 MA"} {
+			check(t, s, "set a 0 0 5\nhello\n< STORED\nadd a 0 0 6\nhello!"+large+
+				"replace a 0 0 6\nhello!"+large+"append a 0 0 6\nhello!"+large+"get a\n"+hello+
+				refused+"\nhello!"+large+"get a\n"+after, 1000)
+		}
+		if got := play(s, "stats\r\n", 1000); !strings.Contains(got, "STAT store_too_large 16\r\n") {
+			t.Errorf("%q", got)
+		}
+	}
 }

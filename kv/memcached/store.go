@@ -40,6 +40,9 @@ func NewLocal(clock func() uint32, parts ...*mica.Partition) *Local {
 	return l
 }
 
+// sweepSteps is how much of a partition is looked at for expired items each second.
+const sweepSteps = 128
+
 // Partitions implements Store.
 func (l *Local) Partitions() int { return len(l.parts) }
 
@@ -50,6 +53,7 @@ func (l *Local) Do(partition int, fn func(p *mica.Partition)) error {
 	defer at.mu.Unlock()
 	if now := l.clock(); now > at.p.Now() {
 		at.p.SetNow(now)
+		at.p.Sweep(sweepSteps)
 	}
 	fn(at.p)
 	return nil

@@ -56,7 +56,8 @@ func ParseLayout(b []byte) (l Layout, err error) {
 // counters returns the fields of s that travel, in their order.
 func counters(s *mica.Stats) []*uint64 {
 	return []*uint64{&s.Items, &s.Bytes, &s.Capacity, &s.Index, &s.Memory, &s.Hits, &s.Misses,
-		&s.Puts, &s.Deletes, &s.Expired, &s.Evictions, &s.IndexEvictions, &s.Moves, &s.Fulls, &s.Extra}
+		&s.Puts, &s.Deletes, &s.Expired, &s.Evictions, &s.IndexEvictions, &s.Moves, &s.Fulls,
+		&s.IndexFulls, &s.Extra}
 }
 
 // AppendStats appends a response to Stats.

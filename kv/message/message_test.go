@@ -110,8 +110,8 @@ func TestMulti(t *testing.T) {
 
 // TestResponses: each error of a partition travels, and comes back as itself.
 func TestResponses(t *testing.T) {
-	for _, err := range []error{mica.ErrNotFound, mica.ErrExists, mica.ErrVersion, mica.ErrFull,
-		mica.ErrTooLarge, mica.ErrNumber} {
+	for _, err := range []error{mica.ErrNotFound, mica.ErrExists, mica.ErrVersion, mica.ErrTooLarge,
+		mica.ErrNumber, mica.ErrFullItems, mica.ErrFullIndex} {
 		s, ok := message.StatusOf(err)
 		_, got := message.ParseFound([]byte{byte(s)})
 		if !ok || got != err || message.ParseNumbers([]byte{byte(s)}, nil) != err {

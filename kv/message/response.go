@@ -18,13 +18,14 @@ const (
 	Full
 	TooLarge
 	NoNumber
-	Later // in an answer to MultiGet: not looked up
+	Later     // in an answer to MultiGet: not looked up
+	FullIndex // Full is without place for the item
 )
 
-// known has the error of each status.
-var known = [...]error{OK: nil, NotFound: mica.ErrNotFound, Exists: mica.ErrExists,
-	Changed: mica.ErrVersion, Full: mica.ErrFull, TooLarge: mica.ErrTooLarge,
-	NoNumber: mica.ErrNumber}
+// known has the error of each status that has one.
+var known = [...]error{NotFound: mica.ErrNotFound, Exists: mica.ErrExists,
+	Changed: mica.ErrVersion, Full: mica.ErrFullItems, TooLarge: mica.ErrTooLarge,
+	NoNumber: mica.ErrNumber, FullIndex: mica.ErrFullIndex}
 
 // StatusOf returns the status of an error of a partition; ok is false if it has none.
 func StatusOf(err error) (s Status, ok bool) {
@@ -42,7 +43,7 @@ func open(b []byte, size int) ([]byte, error) {
 	switch {
 	case len(b) < 1 || int(b[0]) >= len(known):
 		return nil, fmt.Errorf("%w: a status in %d bytes", ErrResponse, len(b))
-	case b[0] != 0 && len(b) == 1:
+	case len(b) == 1 && known[b[0]] != nil:
 		return nil, known[b[0]]
 	case b[0] != 0 || len(b) < 1+size:
 		return nil, fmt.Errorf("%w: status %d, %d bytes", ErrResponse, b[0], len(b))

@@ -41,14 +41,48 @@ func checkAll(t testing.TB, p *Partition, hash func([]byte) KeyHash) {
 			extra++
 		}
 	}
-	free := uint64(0)
-	for n := p.spare; n != 0; n = uint32(p.buckets[n-1].link) {
-		free++
+	if entries != items || extra != p.stats.Extra {
+		t.Fatalf("%d items, %d entries; %d extra buckets, %d counted",
+			items, entries, extra, p.stats.Extra)
 	}
-	if entries != items || extra != p.stats.Extra ||
-		extra+free != uint64(len(p.buckets))-uint64(p.index) {
-		t.Fatalf("%d items, %d entries; %d extra buckets, %d counted, %d free",
-			items, entries, extra, p.stats.Extra, free)
+	if p.mode == Store {
+		checkChunks(t, p, extra)
+	}
+}
+
+// checkChunks looks at the chunks of extra buckets, of which so many are in use.
+func checkChunks(t testing.TB, p *Partition, inUse uint64) {
+	t.Helper()
+	size, inside, listed := uint64(0), map[uint32]bool{}, 0
+	for pos, h := uint64(0), &p.heap; pos < uint64(len(h.words)); {
+		w, free := h.words[pos], h.words[pos+1]&bitDead != 0
+		if free {
+			pos += w >> 8
+			continue
+		}
+		if w&0xFF == 0 {
+			used := h.words[pos+1] >> usedShift & 0xFFFF
+			size += h.block(pos) * unit
+			inUse -= uint64(bits.OnesCount64(used))
+			if used != 1<<p.chunkSize(pos)-1 {
+				inside[uint32((pos+chunkHead)/lineUnits)+p.index+1] = true
+			}
+		}
+		pos += h.block(pos)
+	}
+	prev := uint32(0)
+	for n := p.chunks; n != 0; listed++ {
+		head := p.headOf(n)
+		if got := uint32(p.heap.words[head] >> chunkShift); !inside[n] || got != prev {
+			t.Fatalf("chunk %d is listed behind %d, want %d", n, got, prev)
+		}
+		prev, n = n, uint32(p.heap.words[head+1]>>chunkShift)
+	}
+	index := uint64(p.index)*bucketSize + size
+	if inUse != 0 || listed != len(inside) || p.stats.Index != index ||
+		p.stats.Capacity != uint64(len(p.heap.bytes))-size {
+		t.Fatalf("%d buckets too many, %d chunks listed of %d, %d bytes of chunks: %+v", inUse, listed,
+			len(inside), size, p.stats)
 	}
 }
 
@@ -89,7 +123,7 @@ func checkLog(t testing.TB, r *ring, seen func(pos, n uint64)) {
 
 func checkHeap(t testing.TB, h *heap, seen func(pos, n uint64)) {
 	t.Helper()
-	wasFree, blocks := false, 0
+	wasFree, blocks, cursor := false, 0, h.cursor == uint64(len(h.words))
 	for pos := uint64(0); pos < uint64(len(h.words)); {
 		free := h.words[pos+1]&bitDead != 0
 		if said := h.words[pos+1]&bitPrevFree != 0; said != wasFree {
@@ -98,15 +132,21 @@ func checkHeap(t testing.TB, h *heap, seen func(pos, n uint64)) {
 		n := h.words[pos] >> 8
 		if free {
 			blocks++
-			if wasFree || h.words[pos+n*lineUnits-1] != n {
-				t.Fatalf("free block at %d of %d lines beside another, or without end", pos, n)
+			if wasFree || h.words[pos+n-1] != n {
+				t.Fatalf("free block at %d of %d units beside another, or without end", pos, n)
 			}
-		} else {
-			n = h.lines(pos)
-			seen(pos, n*lineUnits)
+		} else if n = h.block(pos); h.words[pos]&0xFF != 0 {
+			seen(pos, n)
 		}
+		if n < minBlock {
+			t.Fatalf("a block of %d units at %d", n, pos)
+		}
+		cursor = cursor || pos == h.cursor
 		wasFree = free
-		pos += n * lineUnits
+		pos += n
+	}
+	if !cursor {
+		t.Fatalf("a sweep goes on at %d, within a block", h.cursor)
 	}
 	listed := 0
 	for level, lists := range h.lists {
@@ -115,7 +155,7 @@ func checkHeap(t testing.TB, h *heap, seen func(pos, n uint64)) {
 				t.Fatalf("level %d, step %d: %d, %v", level, step, number, has)
 			}
 			for prev := uint64(0); number != 0; listed++ {
-				pos := (number - 1) * lineUnits
+				pos := number - 1
 				l, s := class(h.words[pos] >> 8)
 				if l != level || s != step || h.words[pos+2] != prev || h.words[pos+1]&bitDead == 0 {
 					t.Fatalf("block %d in list %d, %d", number, level, step)

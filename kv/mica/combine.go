@@ -52,7 +52,7 @@ const maxDigits = 20
 // upwards, and down to 0. The item keeps its flags and its time. As in memcached a value that
 // becomes shorter is padded by spaces, and what follows a space does not count. It returns the new
 // number and version. Errors: ErrNotFound, ErrVersion if version is neither 0 nor the item's,
-// ErrNumber, ErrFull.
+// ErrNumber, ErrFullItems.
 func (p *Partition) Increment(
 	hash KeyHash, key []byte, delta uint64, down bool, version uint64,
 ) (value, newVersion uint64, err error) {

@@ -17,6 +17,16 @@ const (
 	MaxValue = 1 << 20
 )
 
+// What is full in a store that refuses a write: both are ErrFull, and nothing has changed.
+var (
+	// ErrFullItems means that the memory has no room for the item, or for a bucket that is to have
+	// its place.
+	ErrFullItems = fmt.Errorf("%w: no memory for the item", ErrFull)
+	// ErrFullIndex means that memory is left, and the index has no place for the key: the items are
+	// much smaller than Config.ItemSize says.
+	ErrFullIndex = fmt.Errorf("%w: no place in the index: ItemSize is too large", ErrFull)
+)
+
 var errNoReaders = fmt.Errorf("%w: Readers is not set", ErrConfig)
 
 // MaxPartitions is how many partitions a server can have.
@@ -28,7 +38,7 @@ var (
 	ErrKey      = errors.New("mica: a key has 1 to 255 bytes")
 	ErrValue    = errors.New("mica: a value has at most 1 MiB")
 	ErrTooLarge = errors.New("mica: item larger than the partition")
-	ErrFull     = errors.New("mica: full")                             // a store; nothing changed
+	ErrFull     = errors.New("mica: full")                             // either of the following
 	ErrExists   = errors.New("mica: the key is there")                 // of Add
 	ErrNotFound = errors.New("mica: the key is not there")             // of what needs it
 	ErrVersion  = errors.New("mica: the item has changed")             // of CompareAndSwap
@@ -82,6 +92,7 @@ type Config struct {
 const (
 	bucketSize = 64
 	minMemory  = 64 << 10
+	maxStore   = 1 << 37 // so that a bucket's number has 31 bits
 	headBytes  = 16
 )
 
@@ -91,6 +102,8 @@ func (c *Config) check() error {
 		return fmt.Errorf("%w: mode %d", ErrConfig, c.Mode)
 	case c.Memory < minMemory || uint64(c.Memory) > 1<<46:
 		return fmt.Errorf("%w: %d bytes of memory, want %d to 2^46", ErrConfig, c.Memory, minMemory)
+	case c.Mode == Store && uint64(c.Memory) > maxStore:
+		return fmt.Errorf("%w: %d bytes of memory, a store has 2^37 at most", ErrConfig, c.Memory)
 	case c.ItemSize < 0 || c.ItemSize > MaxKey+MaxValue:
 		return fmt.Errorf("%w: items of %d bytes", ErrConfig, c.ItemSize)
 	case !(c.MoveToHead >= 0 && c.MoveToHead <= 1):
@@ -107,38 +120,39 @@ func (c *Config) check() error {
 	if c.maxChain == 0 {
 		c.maxChain = 16
 	}
-	if c.Memory >= 4*hugemem.HugeSize && !c.NoHugepages {
+	if c.Memory >= 32*hugemem.HugeSize && !c.NoHugepages {
 		c.Memory &^= hugemem.HugeSize - 1
 	}
 	return nil
 }
 
-// split divides the memory: so many bytes for buckets, extra ones included, and for items.
-func (c *Config) split() (buckets, extra int, items int) {
-	size := (c.ItemSize + headBytes + 7) &^ 7
+// Items per bucket of 7 when all memory is used. Lookups of a cache find all in one bucket; in a
+// store one of four buckets has an extra one, from the memory of items, with a tenth of all items.
+const (
+	cacheLoad = 4
+	storeLoad = 6
+)
+
+// split divides the memory: so many buckets, and so many bytes for items.
+func (c *Config) split() (buckets, items int) {
+	size := (c.ItemSize + headBytes + unit - 1) &^ (unit - 1)
+	perBucket := cacheLoad*size + bucketSize
 	if c.Mode == Store {
-		size = (size + 63) &^ 63
-	}
-	perBucket := 4*size + bucketSize
-	if c.Mode == Store {
-		perBucket += bucketSize / 8
+		perBucket = storeLoad*max(size, minBlock*unit) + bucketSize + bucketSize/4
 	}
 	buckets = max(c.Memory/perBucket, 8)
 	buckets = min(buckets, math.MaxUint32/2)
-	if c.Mode == Store {
-		extra = buckets/8 + 1
-	}
-	items = c.Memory - (buckets+extra)*bucketSize
-	return buckets, extra, items &^ (hugemem.PageSize - 1)
+	items = c.Memory - buckets*bucketSize
+	return buckets, items &^ (bucketSize - 1)
 }
 
 // Partition is a part of the keys, with one owner.
 type Partition struct {
 	mode    Mode
 	seed    maphash.Seed
-	buckets []bucket // the index, and behind it extra buckets
+	buckets []bucket // the index; in a store all memory, where extra buckets are
 	index   uint32   // how many are of the index
-	spare   uint32   // first free extra bucket, its number and 1; 0: none
+	chunks  uint32   // first chunk with a free extra bucket
 	log     ring     // the items of a cache
 	heap    heap     // ... of a store
 	now     uint32
@@ -155,6 +169,7 @@ type Partition struct {
 	shared  *shared // with readers
 	onHeap  bool
 	mem     []byte
+	hash    func(key []byte) KeyHash // of tests that have another than Hash
 }
 
 // New makes a partition, with all of its memory. Errors: ErrConfig, those of the system.
@@ -162,10 +177,10 @@ func New(cfg Config) (*Partition, error) {
 	if err := cfg.check(); err != nil {
 		return nil, err
 	}
-	buckets, extra, items := cfg.split()
-	alloc, huge := (buckets+extra)*bucketSize+items, false
+	buckets, items := cfg.split()
+	alloc, huge := buckets*bucketSize+items, false
 	if cfg.Memory%hugemem.HugeSize == 0 {
-		alloc = cfg.Memory // less than a page was left over
+		alloc = cfg.Memory // less than a line was left over
 	}
 	var mem []byte
 	var err error
@@ -184,8 +199,11 @@ func New(cfg Config) (*Partition, error) {
 		chain: cfg.maxChain,
 		mask:  1<<cfg.offsetBits - 1, version: cfg.FirstVersion & versionMask,
 		onHeap: cfg.onHeap}
-	p.buckets = unsafe.Slice((*bucket)(unsafe.Pointer(&mem[0])), buckets+extra)
-	data := mem[(buckets+extra)*bucketSize:][:items:items]
+	p.buckets = unsafe.Slice((*bucket)(unsafe.Pointer(&mem[0])), buckets)
+	if p.mode == Store {
+		p.buckets = unsafe.Slice(&p.buckets[0], buckets+items/bucketSize)
+	}
+	data := mem[buckets*bucketSize:][:items:items]
 	if err := p.setUp(data, &cfg); err != nil {
 		return nil, errors.Join(err, p.Close())
 	}
@@ -193,7 +211,7 @@ func New(cfg Config) (*Partition, error) {
 	return p, nil
 }
 
-// setUp prepares the memory of items, and the extra buckets.
+// setUp prepares the memory of items.
 func (p *Partition) setUp(data []byte, cfg *Config) error {
 	words := unsafe.Slice((*uint64)(unsafe.Pointer(&data[0])), len(data)/unit)
 	s := space{bytes: data, words: words, shared: cfg.Readers}
@@ -203,13 +221,13 @@ func (p *Partition) setUp(data []byte, cfg *Config) error {
 			ErrConfig, len(data), cfg.offsetBits)
 	}
 	p.stats.Capacity = units * unit
+	p.soonest, p.seen = never, never
 	if cfg.Readers {
 		p.shared = new(shared)
 	}
 	if p.mode == Store {
 		p.heap.space = s
 		p.heap.reset()
-		p.resetExtra()
 		return nil
 	}
 	p.log.space, p.log.stats, p.log.out = s, &p.stats, p.shared
@@ -252,13 +270,15 @@ func (p *Partition) Mode() Mode { return p.mode }
 func (p *Partition) Clear() {
 	p.settle() // Puts that wait are counted
 	p.stats.Items, p.stats.Bytes = 0, 0
+	p.soonest, p.seen = never, never
 	if p.mode == Cache {
 		p.log.clear()
 		return
 	}
 	p.empty()
 	p.heap.reset()
-	p.resetExtra()
+	p.count(-int64((p.stats.Index - uint64(p.index)*bucketSize) / unit))
+	p.chunks, p.stats.Extra = 0, 0
 }
 
 // Expiry returns when an item ends that is given a life in seconds from now; 0 is for ever.

@@ -29,28 +29,22 @@ func TestIndexEvictions(t *testing.T) {
 	}
 }
 
-// TestSplit: a store has an extra bucket for eight others and one more, a cache has none, and what
-// the buckets leave is for items, but for part of a page.
+// TestSplit: what the buckets leave is for items, but for part of a line, and items of the expected
+// size come to four of a bucket's seven places in a cache, and to six in a store.
 func TestSplit(t *testing.T) {
 	for _, memory := range []int{64 << 10, 64<<10 + 1, 100_000, 1 << 20, 5_000_001} {
-		for _, mode := range []Mode{Cache, Store} {
-			p, err := New(Config{Memory: memory, Mode: mode, onHeap: true})
+		for mode, want := range []int{Cache: 4, Store: 6} {
+			p, err := New(Config{Memory: memory, Mode: Mode(mode), onHeap: true})
 			if err != nil {
 				t.Fatal(err)
 			}
-			index, all := int(p.index), len(p.buckets)
-			want := index
-			if mode == Store {
-				want += index/8 + 1
+			index, st := int(p.index), p.Stats()
+			left := memory - index*bucketSize - int(st.Capacity)
+			if left < 0 || left >= bucketSize || st.Index != uint64(index)*bucketSize {
+				t.Errorf("%d bytes, %v: %d buckets, %d bytes left: %+v", memory, p.mode, index, left, st)
 			}
-			left := memory - all*bucketSize - int(p.Stats().Capacity)
-			if all != want || left < 0 || left >= 4096 || p.Stats().Index != uint64(index)*bucketSize {
-				t.Errorf("%d bytes, %v: %d buckets, %d with extra ones, %d bytes left: %+v", memory, mode,
-					index, all, left, p.Stats())
-			}
-			// Items of the expected size come to four of a bucket's seven places.
-			if perBucket := int(p.Stats().Capacity) / 64 / index; perBucket < 3 || perBucket > 5 {
-				t.Errorf("%d bytes, %v: %d items per bucket", memory, mode, perBucket)
+			if perBucket := int(st.Capacity) / 64 / index; perBucket < want-1 || perBucket > want+1 {
+				t.Errorf("%d bytes, %v: %d items per bucket", memory, p.mode, perBucket)
 			}
 		}
 	}

@@ -43,8 +43,8 @@
 //	          key, value
 //
 // A key of 16 bytes and a value of 32 make one cache line. Items begin at multiples of 8 bytes, and
-// those of up to 64 bytes lie within one line. A version is new with each change of an item;
-// [Partition.CompareAndSwap] compares it.
+// in a cache those of up to 64 bytes lie within one line. A version is new with each change of an
+// item; [Partition.CompareAndSwap] compares it.
 //
 // # Cache mode
 //
@@ -63,10 +63,21 @@
 // # Store mode
 //
 // Nothing that was acknowledged is lost while the process lives: if there is no memory a write
-// fails with [ErrFull] and changes nothing. Full buckets go on in extra ones. Items lie in blocks
-// of whole cache lines, from lists of free blocks by size; blocks that become free are joined with
-// their neighbours at once. A chain of extra buckets is bounded, so keys with equal hashes cost
-// their owner an ErrFull, not others their time.
+// fails with [ErrFullItems] and changes nothing. Items lie in blocks of multiples of 8 bytes, from
+// lists of free blocks by size; blocks that become free are joined with their neighbours at once.
+// Full buckets go on in extra ones, whose memory is of the same blocks. A chain of extra buckets is
+// bounded, so keys with equal hashes cost their owner an [ErrFullIndex], not others their time.
+//
+// A store that refuses a write has 1 % of the memory of items left or less, unless many writes and
+// deletes have scattered it: then 15 % at most in tests. An item of n bytes of key and value takes
+// n + 16, rounded up to 8, and 14 of the index if [Config.ItemSize] is n.
+//
+// # Expired items
+//
+// An item past its time is removed when its key is asked for, and by [Partition.Sweep], which
+// owners call now and then. A store looks at its blocks in the order of memory, so that what
+// expires side by side becomes one free block. A write that finds no room looks at 512 blocks. No
+// sweep looks at anything before the first item can have expired.
 //
 // # Batches
 //

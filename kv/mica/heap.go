@@ -2,37 +2,41 @@ package mica
 
 import "math/bits"
 
-// heap is the memory of a store: blocks of whole cache lines, each an item or free, one behind the
-// other from the begin to the end. Free blocks are in lists by size (two-level segregated fit,
-// Masmano et al., ECRTS 2004). No two neighbours are free.
+// heap is the memory of a store: blocks, each an item, a chunk of extra buckets, or free, one
+// behind the other from the begin to the end. Free blocks are in lists by size (two-level
+// segregated fit, Masmano et al., ECRTS 2004). No two neighbours are free.
 //
-//	word 0        0 (8), size in lines (56)
+//	word 0        0 (8), size in units (56)
 //	word 1        bits (16), next block of the list (48)
 //	word 2        previous block of the list
-//	last word     size in lines
+//	last word     size in units
 //
-// Blocks are named by their line, and 1 more in lists, where 0 is none.
+// So a block has minBlock units at least. What an item leaves of its block, if that is fewer, stays
+// with it: the slack in its word 1. In lists blocks are named by their position and 1 more, where 0
+// is none.
 type heap struct {
 	space
-	lists [levels][steps]uint64
-	some  [levels]uint16 // which lists of a level have blocks
-	any   uint64         // which levels have some
+	lists  [levels][steps]uint64
+	some   [levels]uint16 // which lists of a level have blocks
+	any    uint64         // which levels have some
+	cursor uint64         // the block that a sweep looks at next, or the end
 }
 
 const (
-	steps  = 16 // lists of a level: sizes of 1 to 15 lines, and sixteenths of each power of two
-	levels = 46
-	tries  = 64 // blocks of a list that are looked at, when no list with larger ones has any
+	minBlock = 4
+	steps    = 16 // lists of a level: sizes of 1 to 15 units, and sixteenths of each power of two
+	levels   = 46
+	tries    = 64 // blocks of a list that are looked at, when no list with larger ones has any
 )
 
 // reset makes all memory one free block.
 func (h *heap) reset() {
-	h.lists, h.some, h.any = [levels][steps]uint64{}, [levels]uint16{}, 0
+	h.lists, h.some, h.any, h.cursor = [levels][steps]uint64{}, [levels]uint16{}, 0, 0
 	h.set(1, 0)
-	h.put(0, uint64(len(h.words))/lineUnits)
+	h.put(0, uint64(len(h.words)))
 }
 
-// class returns the list for free blocks of n lines.
+// class returns the list for free blocks of n units.
 func class(n uint64) (level, step int) {
 	if n < steps {
 		return 0, int(n)
@@ -41,28 +45,32 @@ func class(n uint64) (level, step int) {
 	return l + 1, int(n >> l & (steps - 1))
 }
 
-// lines returns the size in lines of the item at pos.
-func (h *heap) lines(pos uint64) uint64 { return (h.size(pos) + lineUnits - 1) / lineUnits }
+// block returns the size in units of the block of the item, or chunk, at pos.
+func (h *heap) block(pos uint64) uint64 {
+	return h.size(pos) + h.words[pos+1]>>slackShift&maxSlack
+}
 
-// put makes lines a free block, and puts it into its list.
+// put makes units a free block, and puts it into its list.
 func (h *heap) put(pos, n uint64) {
 	level, step := class(n)
 	first := h.lists[level][step]
-	number := pos/lineUnits + 1
 	h.set(pos, n<<8)
 	h.set(pos+1, h.words[pos+1]&bitPrevFree|bitDead|first<<versionShift)
 	h.set(pos+2, 0)
-	end := pos + n*lineUnits
+	end := pos + n
 	h.set(end-1, n)
 	if end < uint64(len(h.words)) {
 		h.set(end+1, h.words[end+1]|bitPrevFree)
 	}
 	if first != 0 {
-		h.set((first-1)*lineUnits+2, number)
+		h.set(first+1, pos+1)
 	}
-	h.lists[level][step] = number
+	h.lists[level][step] = pos + 1
 	h.some[level] |= 1 << step
 	h.any |= 1 << level
+	if h.cursor > pos && h.cursor < end {
+		h.cursor = end
+	}
 }
 
 // take takes a free block out of its list, and returns its size. The block after it still says that
@@ -71,11 +79,10 @@ func (h *heap) take(pos uint64) uint64 {
 	n := h.words[pos] >> 8
 	next, prev := h.words[pos+1]>>versionShift, h.words[pos+2]
 	if next != 0 {
-		h.set((next-1)*lineUnits+2, prev)
+		h.set(next+1, prev)
 	}
 	if prev != 0 {
-		at := (prev-1)*lineUnits + 1
-		h.set(at, h.words[at]&(1<<versionShift-1)|next<<versionShift)
+		h.set(prev, h.words[prev]&(1<<versionShift-1)|next<<versionShift)
 		return n
 	}
 	level, step := class(n)
@@ -87,14 +94,14 @@ func (h *heap) take(pos uint64) uint64 {
 	return n
 }
 
-// search finds a free block of n lines or more.
+// search finds a free block of n units or more: the first one of the list of that size if it is
+// large enough, since it leaves the least, or else one of a list with larger ones.
 func (h *heap) search(n uint64) (pos uint64, ok bool) {
-	up := n
-	if n >= steps {
-		up += 1<<(bits.Len64(n)-5) - 1 // each block of that list is large enough
+	level, step := class(n)
+	if number := h.lists[level][step]; number != 0 && h.words[number-1]>>8 >= n {
+		return number - 1, true
 	}
-	level, step := class(up)
-	some := h.some[level] >> step << step
+	some := h.some[level] >> step >> 1 << step << 1
 	if some == 0 {
 		above := h.any >> (level + 1) << (level + 1)
 		if above == 0 {
@@ -103,10 +110,10 @@ func (h *heap) search(n uint64) (pos uint64, ok bool) {
 		level = bits.TrailingZeros64(above)
 		some = h.some[level]
 	}
-	return (h.lists[level][bits.TrailingZeros16(some)] - 1) * lineUnits, true
+	return h.lists[level][bits.TrailingZeros16(some)] - 1, true
 }
 
-// searchList looks for n lines in the list where some blocks are large enough and some are not.
+// searchList looks for n units in the list where some blocks are large enough and some are not.
 func (h *heap) searchList(n uint64) (pos uint64, ok bool) {
 	level, step := class(n)
 	number := h.lists[level][step]
@@ -114,42 +121,72 @@ func (h *heap) searchList(n uint64) (pos uint64, ok bool) {
 		if number == 0 {
 			return 0, false
 		}
-		pos = (number - 1) * lineUnits
-		if h.words[pos]>>8 >= n {
-			return pos, true
+		if h.words[number-1]>>8 >= n {
+			return number - 1, true
 		}
-		number = h.words[pos+1] >> versionShift
+		number = h.words[number] >> versionShift
 	}
 	return 0, false
 }
 
-// alloc returns a block of n lines, to be written at once; in its word 1 bitPrevFree is valid. ok
-// is false if there is none.
-func (h *heap) alloc(n uint64) (pos uint64, ok bool) {
-	if pos, ok = h.search(n); !ok {
-		return 0, false
+// alloc returns a block for an item of n units, to be written at once with these bits in its word
+// 1. ok is false if there is none.
+func (h *heap) alloc(n uint64) (pos, bits uint64, ok bool) {
+	if pos, ok = h.search(max(n, minBlock)); !ok {
+		return 0, 0, false
 	}
-	size := h.take(pos)
-	end := pos + n*lineUnits
-	if size > n {
-		h.set(end+1, 0)
-		h.put(end, size-n)
-	} else if end < uint64(len(h.words)) {
-		h.set(end+1, h.words[end+1]&^bitPrevFree)
-	}
-	h.set(pos+1, h.words[pos+1]&bitPrevFree)
-	return pos, true
+	return pos, h.cut(pos, h.take(pos), n, 0), true
 }
 
-// free gives the n lines of an item back.
+// cut makes n units of a free block, which is in no list any more, a block for an item. It returns
+// the bits of the item's word 1, of which some are given.
+func (h *heap) cut(pos, have, n, bits uint64) uint64 {
+	bits = h.trim(pos, have, n, bits)
+	if end := pos + have; bits>>slackShift == have-n && end < uint64(len(h.words)) {
+		h.set(end+1, h.words[end+1]&^bitPrevFree)
+	}
+	return bits
+}
+
+// trim makes n units of a block a block for an item, and gives back what it can of the rest. It
+// returns the bits of the item's word 1, of which some are given.
+func (h *heap) trim(pos, have, n, bits uint64) uint64 {
+	if used := max(n, minBlock); have-used >= minBlock {
+		h.set(pos+used+1, 0)
+		h.free(pos+used, have-used)
+		have = used
+	}
+	return bits | (have-n)<<slackShift
+}
+
+// free gives n units back, whose word 1 says whether the block before them is free.
 func (h *heap) free(pos, n uint64) {
-	if next := pos + n*lineUnits; next < uint64(len(h.words)) && h.words[next+1]&bitDead != 0 {
+	if next := pos + n; next < uint64(len(h.words)) && h.words[next+1]&bitDead != 0 {
 		n += h.take(next)
 	}
 	if h.words[pos+1]&bitPrevFree != 0 {
 		before := h.words[pos-1]
-		pos -= before * lineUnits
+		pos -= before
 		n += h.take(pos)
 	}
 	h.put(pos, n)
+}
+
+// grow makes room for n units where an item is, with what is free around it. ok is false if that is
+// too little: then nothing has changed. Otherwise the item is gone, and the block is as that of
+// alloc.
+func (h *heap) grow(at, n uint64) (pos, bits uint64, ok bool) {
+	pos, have := at, h.block(at)
+	if next := at + have; next < uint64(len(h.words)) && h.words[next+1]&bitDead != 0 {
+		have += h.words[next] >> 8
+	}
+	if h.words[at+1]&bitPrevFree != 0 {
+		pos -= h.words[at-1]
+		have += at - pos
+	}
+	if have < n {
+		return 0, 0, false
+	}
+	h.free(at, h.block(at))
+	return pos, h.cut(pos, h.take(pos), n, 0), true
 }

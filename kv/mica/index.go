@@ -12,7 +12,7 @@ const ways = 7
 type bucket struct {
 	entries [ways]uint64
 	link    uint32 // number of an extra bucket and 1, or 0
-	version uint32 // with readers, of the index: odd while its chain or an item of it changes
+	version uint32 // with readers: odd while its chain or an item of it changes; see maxChunk
 }
 
 // match returns which entries have a tag, a bit for each. It has no branches: the processor cannot
@@ -43,6 +43,15 @@ func (p *Partition) setLink(b *bucket, n uint32) {
 		return
 	}
 	atomic.StoreUint32(&b.link, n)
+}
+
+// setVersion makes n the version of b.
+func (p *Partition) setVersion(b *bucket, n uint32) {
+	if p.shared == nil {
+		b.version = n
+		return
+	}
+	atomic.StoreUint32(&b.version, n)
 }
 
 const (
@@ -123,18 +132,15 @@ func (p *Partition) release(pos uint64) {
 		p.stats.Bytes -= p.log.size(pos) * unit
 		return
 	}
-	n := p.heap.lines(pos)
-	p.stats.Bytes -= n * lineUnits * unit
+	n := p.heap.block(pos)
+	p.stats.Bytes -= n * unit
 	p.heap.free(pos, n)
 }
 
-// room finds a place for a new entry. In a cache there is always one: the item that is nearest to
-// being overwritten loses its place if need be. In a store b is nil if there is none.
+// room finds a place for a new entry of a cache. There is always one: the item that is nearest to
+// being overwritten loses its place if need be.
 func (p *Partition) room(hash KeyHash) (b *bucket, i int) {
 	b = &p.buckets[p.bucketOf(hash)]
-	if p.mode == Store {
-		return p.roomInChain(b)
-	}
 	var oldest, at uint64
 	for j, e := range b.entries {
 		if e == 0 {
@@ -154,34 +160,27 @@ func (p *Partition) room(hash KeyHash) (b *bucket, i int) {
 	return b, i
 }
 
-func (p *Partition) roomInChain(b *bucket) (*bucket, int) {
+// roomInChain finds a place for a new entry of a store. Errors: ErrFullIndex, ErrFullItems.
+func (p *Partition) roomInChain(hash KeyHash) (*bucket, int, error) {
+	b := &p.buckets[p.bucketOf(hash)]
 	for n := 0; ; n++ {
 		for i, e := range b.entries {
 			if e == 0 {
-				return b, i
+				return b, i, nil
 			}
 		}
 		if b.link == 0 {
-			if n == p.chain || p.spare == 0 {
-				return nil, 0
+			if n == p.chain {
+				return nil, 0, ErrFullIndex
 			}
-			p.setLink(b, p.spare)
-			b = &p.buckets[p.spare-1]
-			p.spare = b.link
-			p.setLink(b, 0)
-			p.stats.Extra++
-			return b, 0
+			number := p.takeExtra()
+			if number == 0 {
+				return nil, 0, ErrFullItems
+			}
+			p.setLink(b, number)
+			return &p.buckets[number-1], 0, nil
 		}
 		b = &p.buckets[b.link-1]
-	}
-}
-
-// resetExtra makes the list of free extra buckets.
-func (p *Partition) resetExtra() {
-	p.spare, p.stats.Extra = 0, 0
-	for n := uint32(len(p.buckets)); n > p.index; n-- {
-		p.setLink(&p.buckets[n-1], p.spare)
-		p.spare = n
 	}
 }
 
@@ -195,9 +194,7 @@ func (p *Partition) prune(n uint32) {
 		}
 		number := b.link
 		p.setLink(b, next.link)
-		p.setLink(next, p.spare)
-		p.spare = number
-		p.stats.Extra--
+		p.giveExtra(number)
 	}
 }
 

@@ -16,10 +16,12 @@ const (
 	bitDead     = 1 << iota // log: nobody refers to the item. heap: the block is free
 	bitPrevFree             // heap: the block before this one is free
 	bitFlags                // the item has a word of flags
-	// Marks follow.
+	// Marks follow, then in a heap the slack: units of the block behind the item.
 )
 
 const (
+	slackShift   = 6
+	maxSlack     = 7
 	versionShift = 16
 	versionMask  = 1<<48 - 1
 )

@@ -54,6 +54,7 @@ func (p *Partition) Change(hash KeyHash, key []byte, c Change) (it Item, found b
 	s.set(at.pos+1, low|version<<versionShift)
 	if c.Expire {
 		s.setExpires(at.pos, c.Expires)
+		p.note(c.Expires)
 	}
 	p.leave(n, begun)
 	s.read(at.pos, &it)

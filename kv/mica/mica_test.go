@@ -9,7 +9,6 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/userspace-rpc/erpc/internal/hugemem"
 	"pgregory.net/rapid"
 )
 
@@ -138,14 +137,14 @@ func TestFull(t *testing.T) {
 		for put(t, p, n) == nil {
 			n++
 		}
-		if err := put(t, p, n); err != ErrFull {
+		if err := put(t, p, n); err != ErrFullItems {
 			t.Fatal(err)
 		}
 		if n != int(p.stats.Capacity/64) {
 			t.Errorf("%d items in %d bytes", n, p.stats.Capacity)
 		}
 		long := bytes.Repeat(name(0), 20)
-		if err := p.Put(spread(name(0)), name(0), long); err != ErrFull || !has(t, p, 0) {
+		if err := p.Put(spread(name(0)), name(0), long); err != ErrFullItems || !has(t, p, 0) {
 			t.Errorf("a longer value: %v", err)
 		}
 		for i := range n {
@@ -176,6 +175,7 @@ func TestFull(t *testing.T) {
 // TestFullOfExpired: a write finds memory that only items past their time hold.
 func TestFullOfExpired(t *testing.T) {
 	p := open(t, Config{Memory: minMemory, Mode: Store})
+	p.hash = spread
 	p.SetNow(10)
 	for i := 0; ; i++ {
 		w := Write{Hash: spread(name(i)), Key: name(i), Value: name(i), Expires: 20}
@@ -186,9 +186,21 @@ func TestFullOfExpired(t *testing.T) {
 	if p.SetNow(20); put(t, p, 0) != nil || put(t, p, -1) != nil {
 		t.Error("full of items past their time")
 	}
-	p.Sweep(p.Buckets())
+	p.Sweep(1 << 20)
 	if st := p.Stats(); st.Items != 2 {
 		t.Errorf("%+v", st)
+	}
+	p = open(t, Config{Memory: minMemory, Mode: Store, maxChain: 1})
+	for i := range 2 * ways {
+		if _, err := p.Write(&Write{Hash: 7, Key: name(i), Expires: 20}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := p.Put(7, name(-1), nil); err != ErrFullIndex {
+		t.Error(err)
+	}
+	if p.SetNow(20); p.Put(7, name(-1), nil) != nil {
+		t.Error("a chain full of items past their time")
 	}
 }
 
@@ -212,7 +224,7 @@ func TestChains(t *testing.T) {
 	}
 	// No memory for an item: the extra bucket that was to have it goes back.
 	p.Clear()
-	rest := make([]byte, int(p.stats.Capacity)-ways*64-headBytes-16)
+	rest := make([]byte, int(p.stats.Capacity)-ways*32-headBytes-16)
 	if err := p.Put(1<<31, name(0), rest); err != nil {
 		t.Fatal(err)
 	}
@@ -221,7 +233,7 @@ func TestChains(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if err := p.Put(7, name(n), nil); err != ErrFull || p.Stats().Extra != 0 {
+	if err := p.Put(7, name(n), nil); err != ErrFullItems || p.Stats().Extra != 0 {
 		t.Errorf("%v, %d extra buckets", err, p.Stats().Extra)
 	}
 }
@@ -333,7 +345,7 @@ func TestConfig(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if st := p.Stats(); st.Memory > uint64(memory) || st.Memory < uint64(memory-hugemem.HugeSize) ||
+			if st := p.Stats(); st.Memory > uint64(memory) || st.Memory < uint64(memory-bucketSize) ||
 				p.Mode() != mode {
 				t.Errorf("%d bytes: %+v", memory, st)
 			}

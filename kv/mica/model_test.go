@@ -35,6 +35,7 @@ func newModel(t testing.TB, cfg Config, seed uint64) *model {
 			t.Error(err)
 		}
 	})
+	p.hash = plain
 	return &model{t: t, p: p, r: rand.New(rand.NewPCG(seed, 1)), hash: plain, keys: 500,
 		longest: 200, items: map[string]Item{}}
 }
@@ -338,7 +339,7 @@ func TestModel(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			m := newModel(t, c.cfg, uint64(len(c.name)))
-			m.hash, m.keys, m.longest = c.hash, c.keys, c.longest
+			m.hash, m.p.hash, m.keys, m.longest = c.hash, c.hash, c.keys, c.longest
 			m.run(steps)
 			if c.lossy && m.lost == 0 || !c.lossy && m.lost > 0 {
 				t.Errorf("%d of %d items lost: %+v", m.lost, m.p.stats.Puts, m.p.stats)

@@ -44,10 +44,10 @@ func (p *Partition) leave(n uint32, begun bool) {
 // empty clears the index.
 func (p *Partition) empty() {
 	if p.shared == nil {
-		clear(p.buckets)
+		clear(p.buckets[:p.index])
 		return
 	}
-	for n := range p.buckets {
+	for n := range p.index {
 		b := &p.buckets[n]
 		p.enter(uint32(n))
 		for i := range b.entries {

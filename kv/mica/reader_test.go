@@ -100,6 +100,7 @@ func TestReaders(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			c.cfg.Readers, c.cfg.onHeap = true, true
 			p := open(t, c.cfg)
+			p.hash = c.hash
 			var ended atomic.Bool
 			var all, begun sync.WaitGroup
 			for range 2 {
@@ -112,7 +113,8 @@ func TestReaders(t *testing.T) {
 			}
 			for i := range c.keys {
 				key := name(i)
-				if err := p.Put(c.hash(key), key, stamped(uint64(i), 0)); err != nil && err != ErrFull {
+				err := p.Put(c.hash(key), key, stamped(uint64(i), 0))
+				if err != nil && !errors.Is(err, ErrFull) {
 					t.Fatal(err)
 				}
 			}
@@ -138,7 +140,7 @@ func own(t *testing.T, p *Partition, hash func([]byte) KeyHash, keys, steps int)
 			if n < 10 {
 				w.Expires = p.now + 2
 			}
-			if _, err := p.Write(&w); err != nil && err != ErrFull {
+			if _, err := p.Write(&w); err != nil && !errors.Is(err, ErrFull) {
 				t.Fatal(err)
 			}
 		case n < 85:
@@ -231,7 +233,7 @@ func TestReaderModel(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			c.cfg.Readers = true
 			m := newModel(t, c.cfg, 7)
-			m.hash, m.keys = c.hash, c.keys
+			m.hash, m.p.hash, m.keys = c.hash, c.hash, c.keys
 			r, err := m.p.NewReader()
 			if err != nil {
 				t.Fatal(err)

@@ -4,8 +4,8 @@ package mica
 type Stats struct {
 	Items    uint64 // in memory; expired ones too, until they are found
 	Bytes    uint64 // that they take, headers included
-	Capacity uint64 // bytes for items
-	Index    uint64 // bytes of the index, without extra buckets
+	Capacity uint64 // bytes for items: what the index leaves
+	Index    uint64 // bytes of the index
 	Memory   uint64 // all bytes that the partition has from the system
 	Huge     bool   // ... in huge pages that were reserved
 
@@ -17,6 +17,7 @@ type Stats struct {
 	IndexEvictions uint64 // cache: items that lost their place in a full bucket
 	Moves          uint64 // cache: items appended anew when they were read
 	Fulls          uint64 // store: writes refused
+	IndexFulls     uint64 // ... of them with ErrFullIndex
 	Extra          uint64 // store: extra buckets in use
 }
 
@@ -43,6 +44,7 @@ func (s *Stats) Add(o *Stats) {
 		{&s.Hits, &o.Hits}, {&s.Misses, &o.Misses}, {&s.Puts, &o.Puts}, {&s.Deletes, &o.Deletes},
 		{&s.Expired, &o.Expired}, {&s.Evictions, &o.Evictions},
 		{&s.IndexEvictions, &o.IndexEvictions}, {&s.Moves, &o.Moves}, {&s.Fulls, &o.Fulls},
+		{&s.IndexFulls, &o.IndexFulls},
 		{&s.Extra, &o.Extra}}
 	for _, c := range sum {
 		*c.to += *c.from

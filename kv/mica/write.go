@@ -25,23 +25,10 @@ type Write struct {
 	Marks      Marks
 }
 
-// atFull is how many buckets a write looks at for expired items when the partition is full.
-const atFull = 64
-
-// Write writes an item, and returns its version. Errors: ErrKey, ErrValue, ErrTooLarge, ErrFull,
-// ErrExists, ErrNotFound, ErrVersion; nothing has changed then.
+// Write writes an item, and returns its version. Errors: ErrKey, ErrValue, ErrTooLarge,
+// ErrFullItems, ErrFullIndex, ErrExists, ErrNotFound, ErrVersion; nothing has changed then.
 func (p *Partition) Write(w *Write) (version uint64, err error) {
 	p.settle()
-	if version, err = p.write(w); err == ErrFull {
-		found := p.stats.Expired
-		if p.Sweep(atFull); p.stats.Expired != found {
-			version, err = p.write(w)
-		}
-	}
-	return version, err
-}
-
-func (p *Partition) write(w *Write) (version uint64, err error) {
 	c := content{key: w.Key, value: w.Value, flags: w.Flags, expires: w.Expires,
 		version: w.NewVersion, marks: w.Marks}
 	if err := p.check(&c); err != nil {
@@ -74,7 +61,7 @@ func (p *Partition) check(c *content) error {
 
 // Put writes an item that never expires. A cache without Readers copies small items only, and
 // writes them to its index some 31 at a time, or with the next call of another method. Errors:
-// ErrKey, ErrValue, ErrTooLarge, ErrFull.
+// ErrKey, ErrValue, ErrTooLarge, ErrFullItems, ErrFullIndex.
 func (p *Partition) Put(hash KeyHash, key, value []byte) error {
 	if p.mode == Cache && p.shared == nil && len(key)+len(value) <= laterItem {
 		return p.putLater(hash, key, value)
@@ -123,6 +110,7 @@ func (p *Partition) Touch(hash KeyHash, key []byte, expires uint32) (it Item, fo
 	n := p.bucketOf(hash)
 	begun := p.enter(n)
 	p.space().setExpires(at.pos, expires)
+	p.note(expires)
 	p.leave(n, begun)
 	p.hit(at, &it)
 	return it, true
@@ -143,14 +131,41 @@ func (p *Partition) store(hash KeyHash, at place, c *content) (version uint64, e
 	if p.mode == Cache {
 		version = p.append(hash, at, c)
 	} else {
-		version, err = p.keep(hash, at, c)
+		version, err = p.keepOrSweep(hash, at, c)
 	}
 	if p.leave(n, begun); err != nil {
 		p.stats.Fulls++
+		if err == ErrFullIndex {
+			p.stats.IndexFulls++
+		}
 		return 0, err
 	}
 	p.stats.Puts++
 	return version, nil
+}
+
+// A write that finds no room looks at so many blocks for items past their time, and tries again
+// after each few that had one.
+const (
+	atFull = 512
+	atOnce = 32
+)
+
+func (p *Partition) keepOrSweep(hash KeyHash, at place, c *content) (uint64, error) {
+	version, err := p.keep(hash, at, c)
+	for left := atFull; err != nil && left > 0 && p.expiredThere(); left -= atOnce {
+		found := p.stats.Expired
+		if err == ErrFullIndex {
+			p.visit(p.bucketOf(hash))
+			left = 0
+		} else {
+			p.Sweep(atOnce)
+		}
+		if p.stats.Expired > found {
+			version, err = p.keep(hash, at, c)
+		}
+	}
+	return version, err
 }
 
 // append writes an item to the log, or over its old one if that has the same size and is not old.
@@ -159,6 +174,7 @@ func (p *Partition) append(hash KeyHash, at place, c *content) uint64 {
 	if at.b != nil {
 		if p.log.size(at.pos) == n && at.age <= p.old {
 			p.log.put(at.pos, c, v, 0)
+			p.note(c.expires)
 			return v
 		}
 		p.release(at.pos)
@@ -167,6 +183,7 @@ func (p *Partition) append(hash KeyHash, at place, c *content) uint64 {
 	}
 	pos := p.log.reserve(n)
 	p.log.put(pos, c, v, 0)
+	p.note(c.expires)
 	p.set(at.b, at.i, p.entry(hash, pos, n))
 	p.stats.Items++
 	p.stats.Bytes += n * unit
@@ -174,34 +191,38 @@ func (p *Partition) append(hash KeyHash, at place, c *content) uint64 {
 	return v
 }
 
-// keep writes an item to the heap, or over its old one if that has as many lines.
-func (p *Partition) keep(hash KeyHash, at place, c *content) (uint64, error) {
-	s, n := &p.heap.space, (c.units()+lineUnits-1)/lineUnits
-	if at.b != nil && p.heap.lines(at.pos) == n {
-		v := p.versionFor(c.version)
-		s.put(at.pos, c, v, s.words[at.pos+1]&bitPrevFree)
-		return v, nil
+// keep writes an item to the heap: over its old one if there is room. Errors: ErrFullIndex,
+// ErrFullItems.
+func (p *Partition) keep(hash KeyHash, at place, c *content) (version uint64, err error) {
+	h, n := &p.heap, c.units()
+	b, i, have := at.b, at.i, uint64(0)
+	if b != nil {
+		have = h.block(at.pos)
+	} else if b, i, err = p.roomInChain(hash); err != nil {
+		return 0, err
 	}
-	b, i := at.b, at.i
-	if b == nil {
-		if b, i = p.room(hash); b == nil {
-			return 0, ErrFull
-		}
+	pos, bits, moved, ok := at.pos, uint64(0), false, true
+	if have >= n {
+		bits = h.trim(pos, have, n, h.words[pos+1]&bitPrevFree)
+	} else if pos, bits, ok = h.alloc(n); ok {
+		moved = have > 0
+	} else if have > 0 {
+		pos, bits, ok = h.grow(at.pos, n)
 	}
-	pos, ok := p.heap.alloc(n)
 	if !ok {
-		if at.b == nil {
-			p.prune(p.bucketOf(hash)) // an extra bucket may have come for it
-		}
-		return 0, ErrFull
+		p.prune(p.bucketOf(hash)) // an extra bucket may have come for it
+		return 0, ErrFullItems
 	}
-	v := p.versionFor(c.version)
-	s.put(pos, c, v, s.words[pos+1]&bitPrevFree)
-	p.stats.Items++
-	p.stats.Bytes += n * lineUnits * unit
+	version = p.versionFor(c.version)
+	h.space.put(pos, c, version, bits)
+	p.note(c.expires)
 	p.set(b, i, p.entry(hash, pos, 0))
-	if at.b != nil {
-		p.release(at.pos)
+	p.stats.Bytes += (h.block(pos) - have) * unit
+	if have == 0 {
+		p.stats.Items++
 	}
-	return v, nil
+	if moved {
+		h.free(at.pos, have)
+	}
+	return version, nil
 }

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"sync"
+	"time"
 
 	"github.com/userspace-rpc/erpc/erpc"
 	"github.com/userspace-rpc/erpc/kv/message"
@@ -76,13 +77,27 @@ func single(fn erpc.BatchHandler) erpc.Handler {
 
 func (p *part) run() error { return p.rpc.Run(p.s.closed.Load) }
 
-// ticked tells the partition the time, and looks at some buckets.
+// Expired items are looked for during sweepTime, and again after sweepEvery while there may be
+// more: 1 % of the loop's time.
+const (
+	sweepTime  = 100 * time.Microsecond
+	sweepEvery = 10 * time.Millisecond
+	sweepSteps = 16 // from one look at the clock to the next
+)
+
+// ticked tells the partition the time, and looks for expired items.
 func (p *part) ticked() {
 	p.lock()
 	defer p.unlock()
 	p.store.SetNow(p.s.cfg.Clock())
-	p.store.Sweep(min(p.store.Buckets()/64+1, 256))
-	_ = p.tick.Reset(p.s.cfg.Tick) // the loop is closed otherwise
+	next := p.s.cfg.Tick
+	for end := time.Now().Add(sweepTime); p.store.Sweep(sweepSteps); {
+		if !time.Now().Before(end) {
+			next = min(next, sweepEvery)
+			break
+		}
+	}
+	_ = p.tick.Reset(next) // the loop is closed otherwise
 }
 
 // startTicks begins to tell the time.

@@ -29,8 +29,8 @@ type Config struct {
 	Shared bool
 	// Clock returns the time in seconds, which does not go back. Default: the system's.
 	Clock func() uint32
-	// Tick is how often a partition is told the time, and looks at some buckets for expired items.
-	// Default 100 ms.
+	// Tick is how often a partition is told the time, and begins to look for expired items. Default
+	// 100 ms.
 	Tick time.Duration
 	// Rpc configures the event loops.
 	Rpc erpc.Config
@@ -90,8 +90,11 @@ func New(cfg Config) (*Server, error) {
 // systemClock returns a clock of seconds since 1970, as the system had it at the start.
 func systemClock() func() uint32 {
 	start := time.Now()
-	return func() uint32 { return uint32(start.Unix() + int64(time.Since(start)/time.Second)) }
+	return func() uint32 { return seconds(start, time.Since(start)) }
 }
+
+// seconds returns the seconds since 1970 so long after a start, within a second or not.
+func seconds(start time.Time, since time.Duration) uint32 { return uint32(start.Add(since).Unix()) }
 
 // Partitions returns how many partitions there are.
 func (s *Server) Partitions() int { return len(s.parts) }

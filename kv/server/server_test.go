@@ -170,7 +170,7 @@ func TestFull(t *testing.T) {
 	for ; err == nil; n++ {
 		_, err = c.Put(t.Context(), fmt.Append(nil, n), make([]byte, 1000))
 	}
-	if err != mica.ErrFull || n < 20 {
+	if err != mica.ErrFullItems || n < 20 {
 		t.Errorf("%d items: %v", n, err)
 	}
 	for i := range n - 1 {
@@ -180,6 +180,21 @@ func TestFull(t *testing.T) {
 	}
 	if _, err := c.Put(t.Context(), []byte("large"), make([]byte, 100_000)); err != mica.ErrTooLarge {
 		t.Error(err)
+	}
+}
+
+// TestFullIndex: a store that was told of much larger items says that memory is left.
+func TestFullIndex(t *testing.T) {
+	s := serve(t, server.Config{Store: mica.Config{Mode: mica.Store, Memory: 64 << 10,
+		ItemSize: mica.MaxValue}})
+	c := connect(t, s.addrs...)
+	var err error
+	for n := 0; err == nil; n++ {
+		_, err = c.Put(t.Context(), fmt.Append(nil, n), nil)
+	}
+	st, errs := c.Stats(t.Context())
+	if err != mica.ErrFullIndex || len(errs) > 0 || st[s.addrs[0]][0].IndexFulls != 1 {
+		t.Errorf("%v, %+v, %v", err, st, errs)
 	}
 }
 

@@ -36,8 +36,14 @@ type loop struct {
 	asks    []func()
 }
 
-// tickEvery is how often a partition is told the time.
-const tickEvery = 100 * time.Millisecond
+// tickEvery is how often a partition is told the time. Expired items are looked for during
+// sweepTime then, and again after sweepEvery while there may be more.
+const (
+	tickEvery  = 100 * time.Millisecond
+	sweepTime  = 100 * time.Microsecond
+	sweepEvery = 10 * time.Millisecond
+	sweepSteps = 16 // from one look at the clock to the next
+)
 
 func newLoop(s *Server, number int) (l *loop, err error) {
 	g := s.cfg.Geometry
@@ -103,7 +109,9 @@ func (l *loop) run() {
 		if now >= l.tick {
 			l.tick = now.Add(tickEvery)
 			l.items.SetNow(uint32(now.Sub(start)/time.Second) + 1)
-			l.items.Sweep(min(l.items.Buckets()/64+1, 256))
+			if l.sweep(now) {
+				l.tick = now.Add(sweepEvery)
+			}
 		}
 		if l.asked.Load() {
 			l.answerAsks()
@@ -114,6 +122,16 @@ func (l *loop) run() {
 	l.ended = true
 	l.mu.Unlock()
 	l.answerAsks()
+}
+
+// sweep looks for expired items, and reports whether there may be more.
+func (l *loop) sweep(now monotime.Time) bool {
+	for end := now.Add(sweepTime); l.items.Sweep(sweepSteps); {
+		if monotime.Now() >= end {
+			return true
+		}
+	}
+	return false
 }
 
 // pass takes what there is, runs it, and posts the answers. It reports false if there was nothing.
