@@ -56,9 +56,9 @@ func (d folder) create(name string) (file, error) { return outfile.Create(d.name
 func (d folder) extend(name string) (file, error) {
 	return outfile.Open(d.name(name), os.O_WRONLY|os.O_APPEND, 0o600)
 }
-func (d folder) rename(from, to string) error     { return os.Rename(d.name(from), d.name(to)) }
-func (d folder) remove(name string) error         { return os.Remove(d.name(name)) }
-func (d folder) sync() error                      { return syncDir(string(d)) }
+func (d folder) rename(from, to string) error { return os.Rename(d.name(from), d.name(to)) }
+func (d folder) remove(name string) error     { return os.Remove(d.name(name)) }
+func (d folder) sync() error                  { return syncDir(string(d)) }
 
 // syncDir makes the names in a folder durable.
 func syncDir(path string) error {

@@ -150,6 +150,16 @@ func (l *Log) WhenKept(at Mark, fn func(error)) {
 	l.whenSynced(at, fn)
 }
 
+// Kept reports whether all writes up to a mark are kept as the Policy says.
+func (l *Log) Kept(at Mark) bool {
+	if l.cfg.Sync != Always {
+		return true
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.kept >= at
+}
+
 func (l *Log) whenSynced(at Mark, fn func(error)) {
 	l.mu.Lock()
 	err, now := l.err, l.kept >= at || l.err != nil
