@@ -70,7 +70,10 @@ func (s *Store[V]) syncAll() error {
 	done := make(chan error, 1)
 	s.whenSynced(at, func(err error) { done <- err })
 	tell(s.Log.sync)
-	return <-done
+	if <-done != nil { // it has been told
+		return errStopped
+	}
+	return nil
 }
 
 // clean removes what base n replaces, and files that nobody will complete: all that are not complete

@@ -24,7 +24,8 @@ type Policy uint8
 // The policies. They are those of redis's append-only file.
 const (
 	// EverySecond syncs once a second: the end of the process can lose what was acknowledged in the
-	// last 2 ms before, a power failure that of the last second, or two if the disk is slow.
+	// last 2 ms before, a power failure that of the last second, or two if the disk is slow. When a
+	// sync has taken a second writes wait for it.
 	EverySecond Policy = iota
 	// Always acknowledges a write when it is synced. Nothing of that is lost.
 	Always

@@ -298,6 +298,9 @@ func (r *reader) frames(id identity, take func([]byte) error) error {
 			r.in = bufio.NewReader(io.MultiReader(bytes.NewReader(b), r.in))
 			return nil
 		}
+		if h.last && h.size > 0 {
+			return errRecord
+		}
 		if err := take(b[frameSize:][:h.size]); err != nil {
 			return err
 		}

@@ -21,10 +21,10 @@ const (
 )
 
 // MaxValue is the size of the largest value in bytes.
-const MaxValue = 1 << 28
+const MaxValue = 1 << 24
 
 // ErrValueTooLarge means that a value to be stored has more than MaxValue bytes. Nothing was stored.
-var ErrValueTooLarge = errors.New("durable: value larger than 256 MiB")
+var ErrValueTooLarge = errors.New("durable: value larger than 16 MiB")
 
 // tree is the map of a Store.
 type tree[V any] interface {

@@ -83,7 +83,7 @@ func (l *Log) finish() {
 	}
 	l.fail(ErrClosed) // who waits is told, a snapshot too
 	if w.snapshot != nil {
-		<-w.snapshot
+		l.endSnapshot(<-w.snapshot)
 	}
 	if err := w.log.close(); err != nil && errors.Is(l.Err(), ErrClosed) {
 		l.say(err)
@@ -213,7 +213,7 @@ func (l *Log) endSnapshot(s snapshot) {
 		w.behind -= w.snapping
 		w.base = s.size
 	}
-	if s.err != nil && l.Err() == nil {
+	if s.err != nil && !errors.Is(s.err, errStopped) {
 		l.say(fmt.Errorf("durable: no snapshot: %w", s.err))
 	}
 }
