@@ -39,7 +39,7 @@ func (s *Store[V]) scan(f *sink, stop func() bool) (err error) {
 	b := make([]byte, frameSize)
 	for key, value := range s.m.Ascend(nil) {
 		b = s.values.append(appendKey(b, Put, key), value)
-		if len(b) < blockSize {
+		if len(b) < s.cfg.block {
 			continue
 		}
 		if stop() {

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"strings"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -32,6 +33,8 @@ type life struct {
 	cfg    Config
 	states []string // after each record
 	acked  int      // records
+	keys   int
+	writes int // each time
 	n      uint64
 }
 
@@ -44,7 +47,7 @@ func (l *life) open(d disk) (*Store[uint64], *index.Map, error) {
 
 // write does a random write, which a small model does as well.
 func (l *life) write(s *Store[uint64], m *index.Map) error {
-	key := fmt.Appendf(nil, "key %d", l.r.IntN(12))
+	key := fmt.Appendf(nil, "key %d", l.r.IntN(l.keys))
 	was := text(m)
 	l.n++
 	var err error
@@ -112,7 +115,7 @@ func (l *life) run(d disk) error {
 		if err != nil {
 			return err
 		}
-		for range 40 {
+		for range l.writes {
 			if err = l.write(s, m); err != nil {
 				break
 			}
@@ -127,10 +130,10 @@ func (l *life) run(d disk) error {
 	return nil
 }
 
-func newLife(t *testing.T, sync Policy, seed int) *life {
-	return &life{t: t, r: rand.New(rand.NewPCG(1, 1)), states: []string{""},
+func newLife(t *testing.T, policy Policy, seed int) *life {
+	return &life{t: t, r: rand.New(rand.NewPCG(1, 1)), states: []string{""}, keys: 12, writes: 40,
 		lost: rand.New(rand.NewPCG(uint64(seed), 2)),
-		cfg: Config{Sync: sync, size: 400}}
+		cfg:  Config{Sync: policy, size: 400}}
 }
 
 var policies = []Policy{EverySecond, Always, Never}
@@ -192,5 +195,71 @@ func TestFails(t *testing.T) {
 		if snapshots < 10 || logs < 20 {
 			t.Errorf("%d snapshots, %d logs failed", snapshots, logs)
 		}
+	}
+}
+
+// TestScan: a snapshot that is written while writes go on makes of the logs behind it what they were,
+// wherever a crash cuts these.
+func TestScan(t *testing.T) {
+	for seed := range 40 {
+		synctest.Test(t, func(t *testing.T) {
+			l := newLife(t, policies[seed%len(policies)], seed)
+			l.keys, l.writes, l.cfg.block = 300, 400, 200
+			d := newSimDisk()
+			d.drag, d.wrong = 50*time.Millisecond, errKilled
+			d.at = 500 + l.lost.IntN(1000)
+			if err := l.run(d); err != nil && !d.hit {
+				t.Fatal(err)
+			}
+			l.checkCrash(d, fmt.Sprintf("seed %d, killed at %d, %s", seed, d.at, d.last))
+		})
+	}
+}
+
+// TestCrashMany: several goroutines write, each a key of its own. Each finds what was acknowledged to
+// it, and never more than it wrote.
+func TestCrashMany(t *testing.T) {
+	for seed := range 100 {
+		synctest.Test(t, func(t *testing.T) {
+			d := newSimDisk()
+			d.at, d.wrong, d.slow = 20+2*seed, errKilled, time.Millisecond
+			m := index.NewMap()
+			s := numbers(m)
+			if err := s.open(d, Config{Sync: Always, size: 3000}); err != nil {
+				t.Fatal(err)
+			}
+			var all sync.WaitGroup
+			var done, acked [4]uint64
+			for g := range done {
+				all.Go(func() {
+					for i := range uint64(100) {
+						done[g]++
+						if _, _, err := s.Put([]byte{byte(g)}, i+1); err != nil {
+							return
+						}
+						acked[g]++
+						time.Sleep(time.Duration(g*300+int(i)) * time.Microsecond)
+					}
+				})
+			}
+			all.Wait()
+			_ = s.Close() // the process is dead
+			for _, after := range []*simDisk{d.powerFailed(nil), d.killed()} {
+				m := index.NewMap()
+				s := numbers(m)
+				if err := s.open(after, Config{}); err != nil {
+					t.Fatal(err)
+				}
+				for g := range done {
+					if n, _ := m.Get([]byte{byte(g)}); n < acked[g] || n > done[g] {
+						t.Errorf("killed at %d, %s: writer %d finds %d, %d were acknowledged, %d written",
+							d.at, d.last, g, n, acked[g], done[g])
+					}
+				}
+				if err := s.Close(); err != nil {
+					t.Fatal(err)
+				}
+			}
+		})
 	}
 }

@@ -42,7 +42,8 @@ type Config struct {
 	// time, and must not wait. Nil: nobody is told.
 	Report func(error)
 
-	size int64 // of a log; tests have small ones
+	size  int64 // of a log; tests have small ones
+	block int   // of a base's frame
 }
 
 // Log is the log of a Store.

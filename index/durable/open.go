@@ -87,6 +87,9 @@ func (s *Store[V]) open(on disk, cfg Config) error {
 	if cfg.size == 0 {
 		cfg.size = logSize
 	}
+	if cfg.block == 0 {
+		cfg.block = blockSize
+	}
 	s.Log = &Log{on: on, cfg: cfg}
 	list, err := survey(on)
 	if err != nil {

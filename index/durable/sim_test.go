@@ -8,6 +8,7 @@ import (
 	"maps"
 	"math/rand/v2"
 	"slices"
+	"strings"
 	"sync"
 	"time"
 )
@@ -33,6 +34,7 @@ type simDisk struct {
 	hit   bool
 
 	slow time.Duration // of a sync
+	drag time.Duration // of a write to a base
 	hang chan struct{} // a sync waits until it is closed
 	jam  chan struct{} // a write does
 }
@@ -146,6 +148,9 @@ func (f *simFile) Write(b []byte) (int, error) {
 	f.d.mu.Unlock()
 	if jam != nil {
 		<-jam
+	}
+	if strings.HasPrefix(f.name, basePrefix) {
+		time.Sleep(f.d.drag)
 	}
 	f.d.mu.Lock()
 	defer f.d.mu.Unlock()
