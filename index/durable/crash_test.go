@@ -119,7 +119,7 @@ func (l *life) run(d disk) error {
 			if err = l.write(s, m); err != nil {
 				break
 			}
-			if l.cfg.Sync != Always {
+			if l.cfg.Sync != Always || l.keys > 100 {
 				time.Sleep(time.Duration(l.r.IntN(300)) * time.Millisecond)
 			}
 		}
@@ -201,13 +201,13 @@ func TestFails(t *testing.T) {
 // TestScan: a snapshot that is written while writes go on makes of the logs behind it what they were,
 // wherever a crash cuts these.
 func TestScan(t *testing.T) {
-	for seed := range 40 {
+	for seed := range 60 {
 		synctest.Test(t, func(t *testing.T) {
 			l := newLife(t, policies[seed%len(policies)], seed)
-			l.keys, l.writes, l.cfg.block = 300, 400, 200
+			l.keys, l.writes, l.cfg.block, l.cfg.size = 300, 400, 200, 2500
 			d := newSimDisk()
 			d.drag, d.wrong = 50*time.Millisecond, errKilled
-			d.at = 500 + l.lost.IntN(1000)
+			d.at = 300 + l.lost.IntN(700)
 			if err := l.run(d); err != nil && !d.hit {
 				t.Fatal(err)
 			}

@@ -11,6 +11,8 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"testing/synctest"
+	"time"
 
 	"github.com/userspace-rpc/erpc/index"
 )
@@ -357,6 +359,40 @@ func TestDamage(t *testing.T) {
 	}
 	if refused < whole*50 || whole < frameSize {
 		t.Errorf("%d refused, %d whole", refused, whole)
+	}
+}
+
+// TestDamageKilled changes each byte of a log that was synced when its process was killed. The last
+// record is whole, too, or the folder is refused.
+func TestDamageKilled(t *testing.T) {
+	for _, policy := range []Policy{EverySecond, Always} {
+		synctest.Test(t, func(t *testing.T) {
+			d, m := newSimDisk(), index.NewMap()
+			s := numbers(m)
+			if err := s.open(d, Config{Sync: policy}); err != nil {
+				t.Fatal(err)
+			}
+			for i := range uint64(3) {
+				if _, _, err := s.Put([]byte("key"), i); err != nil {
+					t.Fatal(err)
+				}
+				time.Sleep(2 * second)
+			}
+			image := d.killed()
+			if err := s.Close(); err != nil {
+				t.Fatal(err)
+			}
+			size := len(image.files["log-1"].data)
+			for at := headSize; at < size-frameSize; at++ {
+				d := image.killed()
+				d.files["log-1"].data[at] ^= 1
+				m := index.NewMap()
+				s := numbers(m)
+				if err := s.open(d, Config{}); !errors.Is(err, ErrDamaged) {
+					t.Errorf("policy %d, byte %d of %d: %v", policy, at, size, err)
+				}
+			}
+		})
 	}
 }
 
