@@ -162,8 +162,8 @@ func TestSecondServer(t *testing.T) {
 	}
 }
 
-// TestKilledWithLog: a server with a log is killed while clients write, again and again. Under always
-// each finds what was acknowledged to it; else something of its own, in order.
+// TestKilledWithLog: a server with a log is killed while clients write, again and again. Under
+// always each finds what was acknowledged to it; else something of its own, in order.
 func TestKilledWithLog(t *testing.T) {
 	for _, fsync := range []string{"always", "everysec", "no"} {
 		dir := filepath.Join(t.TempDir(), "log")

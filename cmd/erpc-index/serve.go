@@ -26,7 +26,7 @@ type serveCmd struct {
 	OneByOne bool          `help:"Look each GET up by itself."`
 	Pin      int           `default:"-1" help:"Core of the event loop; -1: any." placeholder:"CORE"`
 	Snapshot string        `help:"${snapshot_help}" placeholder:"FILE"`
-	Every    time.Duration `help:"Write it this often too, if anything has changed." placeholder:"TIME"`
+	Every    time.Duration `help:"Write it this often too, if it has changed." placeholder:"TIME"`
 	GC       int           `name:"gc" default:"100" help:"GOGC." placeholder:"PERCENT"`
 	Memory   int           `name:"max-memory" help:"${max_memory_help}" placeholder:"MIB"`
 	logFlags

@@ -72,11 +72,20 @@ func wrong(err error) error {
 	for _, known := range []error{index.ErrKeyTooLong, message.ErrValueTooLarge, message.ErrRequest,
 		message.ErrFull, message.ErrReadOnly} {
 		if strings.HasPrefix(e.Text, known.Error()) {
-			return fmt.Errorf("%w: %w", known, err)
+			return &named{err, known}
 		}
 	}
 	return err
 }
+
+// named is an error of the server that is one of this side, too.
+type named struct {
+	error
+	known error
+}
+
+// Unwrap returns both.
+func (n *named) Unwrap() []error { return []error{n.known, n.error} }
 
 // value asks the server of key for a value.
 func (c *Client) value(

@@ -10,8 +10,8 @@ const (
 // errStopped ends a snapshot.
 var errStopped = errors.New("durable: stopped")
 
-// writeBase writes a snapshot as base n, and removes what it replaces. The size is 0 if it is not in
-// place.
+// writeBase writes a snapshot as base n, and removes what it replaces. The size is 0 if it is not
+// in place.
 func (s *Store[V]) writeBase(id identity, stop func() bool) (size int64, err error) {
 	id.role = baseFile
 	f, err := newSink(s.on, id)
@@ -76,8 +76,8 @@ func (s *Store[V]) syncAll() error {
 	return nil
 }
 
-// clean removes what base n replaces, and files that nobody will complete: all that are not complete
-// when the folder is opened.
+// clean removes what base n replaces, and files that nobody will complete: all that are not
+// complete when the folder is opened.
 func (l *Log) clean(n uint64, opened bool) error {
 	found, err := survey(l.on)
 	if err != nil {

@@ -120,7 +120,7 @@ func (l *life) run(d disk) error {
 				break
 			}
 			if l.cfg.Sync != Always || l.keys > 100 {
-				time.Sleep(time.Duration(l.r.IntN(300)) * time.Millisecond)
+				<-time.After(time.Duration(l.r.IntN(300)) * time.Millisecond)
 			}
 		}
 		if err := errors.Join(err, s.Close()); err != nil {
@@ -138,8 +138,8 @@ func newLife(t *testing.T, policy Policy, seed int) *life {
 
 var policies = []Policy{EverySecond, Always, Never}
 
-// TestCrash: the process is killed at each operation of the disk, in the middle of a write, too, and
-// the power fails then. The map comes back as it was after a record, one behind all that was
+// TestCrash: the process is killed at each operation of the disk, in the middle of a write, too,
+// and the power fails then. The map comes back as it was after a record, one behind all that was
 // acknowledged if these were synced.
 func TestCrash(t *testing.T) {
 	for _, policy := range policies {
@@ -198,8 +198,8 @@ func TestFails(t *testing.T) {
 	}
 }
 
-// TestScan: a snapshot that is written while writes go on makes of the logs behind it what they were,
-// wherever a crash cuts these.
+// TestScan: a snapshot that is written while writes go on makes of the logs behind it what they
+// were, wherever a crash cuts these.
 func TestScan(t *testing.T) {
 	for seed := range 60 {
 		synctest.Test(t, func(t *testing.T) {
@@ -216,8 +216,8 @@ func TestScan(t *testing.T) {
 	}
 }
 
-// TestCrashMany: several goroutines write, each a key of its own. Each finds what was acknowledged to
-// it, and never more than it wrote.
+// TestCrashMany: several goroutines write, each a key of its own. Each finds what was acknowledged
+// to it, and never more than it wrote.
 func TestCrashMany(t *testing.T) {
 	for seed := range 100 {
 		synctest.Test(t, func(t *testing.T) {
@@ -238,7 +238,7 @@ func TestCrashMany(t *testing.T) {
 							return
 						}
 						acked[g]++
-						time.Sleep(time.Duration(g*300+int(i)) * time.Microsecond)
+						<-time.After(time.Duration(g*300+int(i)) * time.Microsecond)
 					}
 				})
 			}

@@ -8,8 +8,8 @@
 //	base-N   a snapshot: all that log-1 to log-N say. base-0 is what a new folder began with
 //	*.new    a file that is not complete
 //
-// A map is its last base and the logs behind that. Older files are removed. All files have one form,
-// numbers are little-endian:
+// A map is its last base and the logs behind that. Older files are removed. All files have one
+// form, numbers are little-endian:
 //
 //	header  0 magic u64 · 8 version u32 · 12 kind of values u32 · 16 index u64 · 24 N u64 ·
 //	        32 log or base u32 · 36 zero u32 · 40 CRC-32C u32 · 44 zero u32
@@ -19,9 +19,10 @@
 //	        u32 and the value
 //
 // A frame's payload is the records that were written together. Its second checksum covers the
-// identity of the index, N, the frame's place in the file, and what is before it; so neither data in
-// a value nor a frame of another file passes for one. The field synced says how many bytes of the file were
-// synced when the frame was written. The flag last is on the last frame of a complete file.
+// identity of the index, N, the frame's place in the file, and what is before it; so neither data
+// in a value nor a frame of another file passes for one. The field synced says how many bytes of
+// the file were synced when the frame was written. The flag last is on the last frame of a complete
+// file.
 //
 // # Order
 //
@@ -33,10 +34,11 @@
 // What a recovery finds is the state after a beginning of the log: none of its records is left out
 // before another one that counts.
 //
-// A snapshot is a scan while writes go on. It begins after the logs up to N are complete: what their
-// records say is in the map by then, since a record follows its change. The base gets its name when
-// all records are synced that were there when the scan ended. So a base says nothing that the
-// logs behind it may lose, and these make of it the state at their end, whatever of it the scan saw.
+// A snapshot is a scan while writes go on. It begins after the logs up to N are complete: what
+// their records say is in the map by then, since a record follows its change. The base gets its
+// name when all records are synced that were there when the scan ended. So a base says nothing that
+// the logs behind it may lose, and these make of it the state at their end, whatever of it the scan
+// saw.
 //
 // # What can go wrong
 //
@@ -52,8 +54,8 @@
 //     synced. What is whole is copied to a new file, synced, and renamed over the old one: so no
 //     byte counts that only the memory of the system has.
 //   - Bytes are flipped. A bad frame that was synced is [ErrDamaged], and nothing is changed. To
-//     know more of what was synced, an empty frame is written after each sync that no write follows.
-//     Damage to the last frame after a power failure may look like a torn one.
+//     know more of what was synced, an empty frame is written after each sync that no write
+//     follows. Damage to the last frame after a power failure may look like a torn one.
 //   - Names are lost. A file gets its name when its content is synced, names are synced before
 //     anything depends on them, and nothing is removed before. Numbers that are missing are
 //     ErrDamaged.

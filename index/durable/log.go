@@ -10,9 +10,9 @@ import (
 	"github.com/userspace-rpc/erpc/kit/filelock"
 )
 
-// ErrFailed means that a write or a sync of the log has failed: the Store takes no more writes. What
-// was acknowledged is kept as far as the Policy says. To go on, close the Store and open the folder
-// again when the disk is well.
+// ErrFailed means that a write or a sync of the log has failed: the Store takes no more writes.
+// What was acknowledged is kept as far as the Policy says. To go on, close the Store and open the
+// folder again when the disk is well.
 var ErrFailed = errors.New("durable: the log has failed and takes no more writes")
 
 // ErrClosed means that the Store was closed.
@@ -142,8 +142,8 @@ func (l *Log) WhenReady(fn func()) {
 	}
 }
 
-// WhenKept calls fn once all writes up to a mark are kept as the Policy says: at once, or later from
-// another goroutine. fn must not wait. Its error is nil or that of Err.
+// WhenKept calls fn once all writes up to a mark are kept as the Policy says: at once, or later
+// from another goroutine. fn must not wait. Its error is nil or that of Err.
 func (l *Log) WhenKept(at Mark, fn func(error)) {
 	if l.cfg.Sync != Always {
 		fn(l.Err())

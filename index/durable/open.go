@@ -201,8 +201,8 @@ func (s *Store[V]) recover(id *identity, base *identity, logs []uint64) error {
 	return nil
 }
 
-// read reads a file. The last log is copied, up to its end, and the copy takes its place and is left
-// open. An identity without an index gets that of the file.
+// read reads a file. The last log is copied, up to its end, and the copy takes its place and is
+// left open. An identity without an index gets that of the file.
 func (s *Store[V]) read(id *identity, end bool) (size int64, err error) {
 	f, size, err := s.on.read(id.name())
 	if err != nil {

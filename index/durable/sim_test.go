@@ -150,7 +150,7 @@ func (f *simFile) Write(b []byte) (int, error) {
 		<-jam
 	}
 	if strings.HasPrefix(f.name, basePrefix) {
-		time.Sleep(f.d.drag)
+		<-time.After(f.d.drag)
 	}
 	f.d.mu.Lock()
 	defer f.d.mu.Unlock()
@@ -176,7 +176,7 @@ func (f *simFile) Sync() error {
 		<-hang
 	}
 	if slow > 0 {
-		time.Sleep(slow)
+		<-time.After(slow)
 	}
 	f.d.mu.Lock()
 	defer f.d.mu.Unlock()
@@ -231,8 +231,8 @@ func (d *simDisk) killed() *simDisk {
 // page is what the disk writes at once.
 const page = 16
 
-// powerFailed returns a folder as a power failure may leave it. Nothing that was not synced is there
-// if r is nil.
+// powerFailed returns a folder as a power failure may leave it. Nothing that was not synced is
+// there if r is nil.
 func (d *simDisk) powerFailed(r *rand.Rand) *simDisk {
 	d.mu.Lock()
 	defer d.mu.Unlock()

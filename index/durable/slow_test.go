@@ -14,7 +14,8 @@ import (
 )
 
 // TestLastSecond: with EverySecond a power failure loses what was acknowledged in the last second
-// and the time of two syncs, but never more than two seconds; times when writes waited do not count.
+// and the time of two syncs, but never more than two seconds; times when writes waited do not
+// count.
 func TestLastSecond(t *testing.T) {
 	for _, slow := range []time.Duration{0, 10 * time.Millisecond, 300 * time.Millisecond,
 		950 * time.Millisecond, 5 * time.Second} {
@@ -34,7 +35,7 @@ func TestLastSecond(t *testing.T) {
 				if _, _, err := s.Put([]byte("key"), uint64(acked)); err != nil {
 					t.Fatal(err)
 				}
-				time.Sleep(each)
+				<-time.After(each)
 				if acked%8 > 0 {
 					continue
 				}
@@ -62,15 +63,16 @@ func TestLastSecond(t *testing.T) {
 	}
 }
 
-// TestHang: while a sync hangs nothing is acknowledged that it would have to cover. Reads go on, and
-// somebody is told. It goes on when the disk does.
+// TestHang: while a sync hangs nothing is acknowledged that it would have to cover. Reads go on,
+// and somebody is told. It goes on when the disk does.
 func TestHang(t *testing.T) {
 	for _, policy := range []Policy{Always, EverySecond} {
 		synctest.Test(t, func(t *testing.T) {
 			d, m := newSimDisk(), index.NewMap()
 			s := numbers(m)
 			var told []string
-			err := s.open(d, Config{Sync: policy, Report: func(err error) { told = append(told, err.Error()) }})
+			report := func(err error) { told = append(told, err.Error()) }
+			err := s.open(d, Config{Sync: policy, Report: report})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -84,10 +86,10 @@ func TestHang(t *testing.T) {
 						return
 					}
 					acked.Add(1)
-					time.Sleep(time.Millisecond)
+					<-time.After(time.Millisecond)
 				}
 			}()
-			time.Sleep(4 * time.Second)
+			<-time.After(4 * time.Second)
 			synctest.Wait()
 			now, most := acked.Load(), map[Policy]int64{Always: 0, EverySecond: 1010}[policy]
 			if now > most || policy == EverySecond && now < 500 || s.Ready() {
@@ -103,7 +105,7 @@ func TestHang(t *testing.T) {
 			close(d.hang)
 			d.hang = nil
 			d.mu.Unlock()
-			time.Sleep(10 * time.Second)
+			<-time.After(10 * time.Second)
 			if acked.Load() != 5000 {
 				t.Errorf("policy %d: it did not go on: %d", policy, acked.Load())
 			}
@@ -162,7 +164,7 @@ func TestNoMore(t *testing.T) {
 		if v, ok := m.Get([]byte("a")); v != 1 || !ok {
 			t.Error("a read")
 		}
-		time.Sleep(5 * time.Second)
+		<-time.After(5 * time.Second)
 		if len(told) != 1 || !errors.Is(told[0], errDisk) || d.ops != ops {
 			t.Errorf("told %v; %d operations since", told, d.ops-ops)
 		}

@@ -23,7 +23,8 @@ const (
 // MaxValue is the size of the largest value in bytes.
 const MaxValue = 1 << 24
 
-// ErrValueTooLarge means that a value to be stored has more than MaxValue bytes. Nothing was stored.
+// ErrValueTooLarge means that a value to be stored has more than MaxValue bytes. Nothing was
+// stored.
 var ErrValueTooLarge = errors.New("durable: value larger than 16 MiB")
 
 // tree is the map of a Store.
@@ -43,8 +44,8 @@ type values[V any] struct {
 	take   func([]byte) (v V, rest []byte, ok bool)
 }
 
-// Store takes the writes of a map and keeps them. Any number of goroutines may use it. It belongs to
-// the one who opened it, and the map is the application's: others read it, and write only by the
+// Store takes the writes of a map and keeps them. Any number of goroutines may use it. It belongs
+// to the one who opened it, and the map is the application's: others read it, and write only by the
 // Store.
 type Store[V uint64 | []byte] struct {
 	*Log

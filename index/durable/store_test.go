@@ -376,7 +376,7 @@ func TestDamageKilled(t *testing.T) {
 				if _, _, err := s.Put([]byte("key"), i); err != nil {
 					t.Fatal(err)
 				}
-				time.Sleep(2 * second)
+				<-time.After(2 * second)
 			}
 			image := d.killed()
 			if err := s.Close(); err != nil {
@@ -400,7 +400,8 @@ func TestDamageKilled(t *testing.T) {
 // time. Behind the header of a log come bytes as they are, or the payload of a frame.
 func FuzzRecover(f *testing.F) {
 	id := identity{kind: 1, index: 7, n: 1, role: logFile}
-	payload := append(appendKey(appendKey(nil, Delete, []byte("b")), Put, []byte("a")), 1, 0, 0, 0, 0, 0, 0, 0)
+	payload := appendKey(appendKey(nil, Delete, []byte("b")), Put, []byte("a"))
+	payload = append(payload, 1, 0, 0, 0, 0, 0, 0, 0)
 	frame := id.seal(append(make([]byte, frameSize), payload...), headSize, 0, headSize)
 	f.Add(false, false, payload)
 	f.Add(false, true, payload)

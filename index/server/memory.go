@@ -6,13 +6,13 @@ import (
 	"sync/atomic"
 )
 
-// Memory is a limit of the Go heap of a process. PUTs are refused once what is in use comes close to
-// it, message.ErrFull; GETs, scans and DELETEs go on. All servers of a process may share one.
+// Memory is a limit of the Go heap of a process. PUTs are refused once what is in use comes close
+// to it, message.ErrFull; GETs, scans and DELETEs go on. All servers of a process may share one.
 //
 // What is in use is measured, since the size of a map depends on its keys. The heap is looked at
 // after each MiB of writes. When it has seven eighths of the limit, garbage too, it is collected,
-// unless less than a sixteenth was written since the last time; if so much is left PUTs are refused,
-// until deletions of a sixteenth have made room.
+// unless less than a sixteenth was written since the last time; if so much is left PUTs are
+// refused, until deletions of a sixteenth have made room.
 type Memory struct {
 	limit   uint64
 	refuses atomic.Bool

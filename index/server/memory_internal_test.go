@@ -5,8 +5,8 @@ import (
 	"testing/synctest"
 )
 
-// TestMemory: a limit refuses when the heap is nearly full of what is in use, and not of garbage; it
-// goes on when room has been made, and collects only when there is something to find.
+// TestMemory: a limit refuses when the heap is nearly full of what is in use, and not of garbage;
+// it goes on when room has been made, and collects only when there is something to find.
 func TestMemory(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const mib = 1 << 20
