@@ -138,12 +138,20 @@ func newLife(t *testing.T, policy Policy, seed int) *life {
 
 var policies = []Policy{EverySecond, Always, Never}
 
+// stride is how many operations of the disk a test takes one of.
+func stride() int {
+	if testing.Short() {
+		return 5
+	}
+	return 1
+}
+
 // TestCrash: the process is killed at each operation of the disk, in the middle of a write, too,
 // and the power fails then. The map comes back as it was after a record, one behind all that was
 // acknowledged if these were synced.
 func TestCrash(t *testing.T) {
 	for _, policy := range policies {
-		for at, hit := 1, true; hit; at++ {
+		for at, hit := 1, true; hit; at += stride() {
 			synctest.Test(t, func(t *testing.T) {
 				l := newLife(t, policy, at)
 				d := newSimDisk()
@@ -166,7 +174,7 @@ func TestCrash(t *testing.T) {
 func TestFails(t *testing.T) {
 	for _, policy := range policies {
 		snapshots, logs := 0, 0
-		for at, hit := 1, true; hit; at++ {
+		for at, hit := 1, true; hit; at += stride() {
 			synctest.Test(t, func(t *testing.T) {
 				l := newLife(t, policy, at)
 				told := 0
@@ -192,7 +200,7 @@ func TestFails(t *testing.T) {
 				l.checkCrash(d, what)
 			})
 		}
-		if snapshots < 10 || logs < 20 {
+		if snapshots < 10/stride() || logs < 20/stride() {
 			t.Errorf("%d snapshots, %d logs failed", snapshots, logs)
 		}
 	}
