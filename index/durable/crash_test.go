@@ -138,10 +138,10 @@ func newLife(t *testing.T, policy Policy, seed int) *life {
 
 var policies = []Policy{EverySecond, Always, Never}
 
-// stride is how many operations of the disk a test takes one of.
+// stride is of how many operations of the disk, or bytes, a test takes one.
 func stride() int {
 	if testing.Short() {
-		return 5
+		return 7
 	}
 	return 1
 }
