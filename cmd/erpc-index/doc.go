@@ -3,6 +3,7 @@
 //
 //	erpc-index demo
 //	erpc-index serve --addr 127.0.0.1:31860 --snapshot index.snap
+//	erpc-index serve --addr 127.0.0.1:31860 --log /var/lib/index --fsync always
 //	erpc-index load --keys 1000000
 //	erpc-index bench --scans 0.01
 //	erpc-index bench --rate 100000

@@ -29,6 +29,12 @@ var help = kong.Vars{
 	"scan_help":    "Where scans run: workers, or loop, the event loop; default workers.",
 	"snapshot_help": "Start from this file, and write it at the end, with a lock at FILE.lock; " +
 		"without it all is in memory.",
+	"log_help": "Keep all writes in this folder, by a log and snapshots, and start from it; " +
+		"with --snapshot a new folder begins with FILE, which is only read.",
+	"fsync_help": "When the log is synced: always, before a write is acknowledged; everysec, once " +
+		"a second, which a power failure can lose; no, when the system does; default everysec.",
+	"max_memory_help": "Refuse PUTs when the heap is this large, seven eighths of it in use; " +
+		"default no limit.",
 	"outstanding_help": "Requests under way per client, closed loop; default 2.",
 	"plot_help":        "Draw the distribution of GETs: FILE.svg, or FILE.csv for its points.",
 	"rate_help":        "Open loop: requests per second, at random times.",

@@ -135,7 +135,9 @@ func TestSnapshot(t *testing.T) {
 func TestUsage(t *testing.T) {
 	for _, args := range []string{
 		"serve --scan=x", "serve --workers=0", "serve --transport=x", "serve --every=1s",
-		"serve --every=-1s --snapshot=x", "sim --keys=0", "sim --each=2s", "bench --outstanding=0",
+		"serve --every=-1s --snapshot=x", "serve --fsync=always", "serve --log=x --fsync=x",
+		"serve --log=x --snapshot=y --every=1s", "serve --max-memory=-1", "sim --keys=0",
+		"sim --each=2s", "bench --outstanding=0",
 		"load --keys=0", "load --depth=0", "bench --scans=2", "bench --clients=0", "bench --each=0s",
 		"bench --rate=-1", "get",
 		"get a --servers=x,y", "get a --timeout=-1s", "demo --each=1h", "demo --keys=0", "nothing"} {

@@ -26,9 +26,11 @@ type serveCmd struct {
 	OneByOne bool          `help:"Look each GET up by itself."`
 	Pin      int           `default:"-1" help:"Core of the event loop; -1: any." placeholder:"CORE"`
 	Snapshot string        `help:"${snapshot_help}" placeholder:"FILE"`
-	Every    time.Duration `help:"Write it this often too, if anything has changed." placeholder:"TIME"`
+	Every    time.Duration `help:"Write it this often too, if it has changed." placeholder:"TIME"`
 	GC       int           `name:"gc" default:"100" help:"GOGC." placeholder:"PERCENT"`
-	Child    bool          `hidden:"" help:"End with standard input."`
+	Memory   int           `name:"max-memory" help:"${max_memory_help}" placeholder:"MIB"`
+	logFlags
+	Child bool `hidden:"" help:"End with standard input."`
 }
 
 // ready is printed with --json when the server listens.
@@ -46,10 +48,15 @@ func (c *serveCmd) check() error {
 		return cli.Usagef("--every %v: must not be negative", c.Every)
 	case c.Every > 0 && c.Snapshot == "":
 		return cli.Usagef("--every %v: names no file: give --snapshot FILE too", c.Every)
+	case c.Every > 0 && c.Log != "":
+		return cli.Usagef("--every %v: --log keeps all, and FILE is only read: leave --every out",
+			c.Every)
+	case c.Memory < 0 || c.Memory > 1<<24:
+		return cli.Usagef("--max-memory %d: want 0, for no limit, to 2^24", c.Memory)
 	case c.Workers < 1:
 		return cli.Usagef("--workers %d: want at least 1", c.Workers)
 	}
-	return nil
+	return c.logFlags.check()
 }
 
 // Run implements the subcommand.
@@ -70,15 +77,29 @@ func (c *serveCmd) Run(e *cli.Env) (err error) {
 	if err != nil {
 		return err
 	}
+	log, err := c.open(e, m, c.Snapshot)
+	if err != nil {
+		return err
+	}
+	if log != nil {
+		defer func() { err = errors.Join(err, log.Close()) }()
+	}
 	cfg := erpc.Config{NoHugepages: true, Workers: c.Workers}
 	c.Apply(&cfg)
 	srv, err := erpc.NewServer(cfg)
 	if err != nil {
 		return err
 	}
-	s := ixserver.New(m, ixserver.Config{ScanInLoop: c.Scan == "loop", OneByOne: c.OneByOne})
-	k := &keeper{env: e, file: c.Snapshot, m: m, changes: s.Changes}
-	k.was, _ = os.Stat(c.Snapshot) // nobody else writes it: see lock
+	how := ixserver.Config{ScanInLoop: c.Scan == "loop", OneByOne: c.OneByOne}
+	if c.Memory > 0 {
+		how.Memory = ixserver.NewMemory(uint64(c.Memory) << 20)
+	}
+	s := ixserver.NewDurable(m, log, how)
+	k := &keeper{env: e, m: m, changes: s.Changes}
+	if log == nil {
+		k.file = c.Snapshot
+		k.was, _ = os.Stat(c.Snapshot) // nobody else writes it: see lock
+	}
 	if err := s.Handle(srv); err != nil {
 		return errors.Join(err, srv.Close())
 	}

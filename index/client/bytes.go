@@ -40,7 +40,7 @@ func (b *Bytes) Get(ctx context.Context, key []byte) (value []byte, ok bool, err
 }
 
 // Put stores a value and returns the one that it replaces, if there was one. Errors: those of Get,
-// message.ErrValueTooLarge.
+// message.ErrValueTooLarge, message.ErrFull, message.ErrReadOnly.
 func (b *Bytes) Put(
 	ctx context.Context, key, value []byte,
 ) (old []byte, replaced bool, err error) {
@@ -57,7 +57,8 @@ func (b *Bytes) PutIfAbsent(
 	return b.value(ctx, message.AbsentBytes, key, req, err)
 }
 
-// Delete removes a key and returns its value, if it was there. Errors: those of Get.
+// Delete removes a key and returns its value, if it was there. Errors: those of Get,
+// message.ErrReadOnly.
 func (b *Bytes) Delete(ctx context.Context, key []byte) (old []byte, deleted bool, err error) {
 	req, err := message.AppendKey(nil, key)
 	return b.value(ctx, message.DeleteBytes, key, req, err)

@@ -66,18 +66,26 @@ func New(ranges Ranges[Caller]) (*Client, error) {
 // wrong gives what a server refused the name that it has here.
 func wrong(err error) error {
 	var e *erpc.Error
-	if err == nil || !errors.As(err, &e) || e.Code != erpc.CodeInvalidArgument {
+	if err == nil || !errors.As(err, &e) {
 		return err
 	}
-	for _, known := range []error{
-		index.ErrKeyTooLong, message.ErrValueTooLarge, message.ErrRequest,
-	} {
+	for _, known := range []error{index.ErrKeyTooLong, message.ErrValueTooLarge, message.ErrRequest,
+		message.ErrFull, message.ErrReadOnly} {
 		if strings.HasPrefix(e.Text, known.Error()) {
-			return fmt.Errorf("%w: %w", known, err)
+			return &named{err, known}
 		}
 	}
 	return err
 }
+
+// named is an error of the server that is one of this side, too.
+type named struct {
+	error
+	known error
+}
+
+// Unwrap returns both.
+func (n *named) Unwrap() []error { return []error{n.known, n.error} }
 
 // value asks the server of key for a value.
 func (c *Client) value(
@@ -100,7 +108,8 @@ func (c *Client) Get(ctx context.Context, key []byte) (value uint64, ok bool, er
 	return c.value(ctx, message.Get, key, req, err)
 }
 
-// Put stores a value and returns the one that it replaces, if there was one. Errors: those of Get.
+// Put stores a value and returns the one that it replaces, if there was one. Errors: those of Get,
+// message.ErrFull, message.ErrReadOnly.
 func (c *Client) Put(
 	ctx context.Context, key []byte, value uint64,
 ) (old uint64, replaced bool, err error) {
@@ -109,7 +118,7 @@ func (c *Client) Put(
 }
 
 // PutIfAbsent stores a value if key has none. Otherwise it returns the one that is there. Errors:
-// those of Get.
+// those of Put.
 func (c *Client) PutIfAbsent(
 	ctx context.Context, key []byte, value uint64,
 ) (there uint64, present bool, err error) {
@@ -117,7 +126,8 @@ func (c *Client) PutIfAbsent(
 	return c.value(ctx, message.Absent, key, req, err)
 }
 
-// Delete removes a key and returns its value, if it was there. Errors: those of Get.
+// Delete removes a key and returns its value, if it was there. Errors: those of Get,
+// message.ErrReadOnly.
 func (c *Client) Delete(ctx context.Context, key []byte) (old uint64, deleted bool, err error) {
 	req, err := message.AppendKey(nil, key)
 	return c.value(ctx, message.Delete, key, req, err)

@@ -8,7 +8,7 @@ import (
 // Result is the end of one operation of a Loop.
 type Result struct {
 	Tag   uint64 // as the operation was given it
-	Err   error  // index.ErrKeyTooLong, message.ErrRequest, message.ErrResponse, those of the RPC
+	Err   error  // index.ErrKeyTooLong, those of package message, those of the RPC
 	Value uint64 // of the key, or the sum
 	Found bool   // the key was there
 	// Of Scan: keys that were visited. Of SumAfter: keys in the sum; if More is set the server has

@@ -36,6 +36,11 @@ const MaxRequest = 8 + index.MaxKey
 var (
 	ErrRequest  = errors.New("index: malformed request")
 	ErrResponse = errors.New("index: malformed response")
+	// ErrFull means that the server takes no PUTs before something is deleted.
+	ErrFull = errors.New("index: the server's memory is full")
+	// ErrReadOnly means that the server takes no writes any more; one that got this error may be in
+	// its map, and in its log, or not.
+	ErrReadOnly = errors.New("index: the server's log has failed, and it takes no writes")
 )
 
 // Page is a request of type Sum or Scan.

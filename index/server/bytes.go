@@ -6,18 +6,26 @@ import (
 
 	"github.com/userspace-rpc/erpc/erpc"
 	"github.com/userspace-rpc/erpc/index"
+	"github.com/userspace-rpc/erpc/index/durable"
 	"github.com/userspace-rpc/erpc/index/message"
 )
 
 // Bytes serves an index.Bytes: values of any length up to message.MaxValue. It has request types of
 // its own, so that one Nexus may serve a Service too.
 type Bytes struct {
-	m   *index.Bytes
-	cfg Config
+	m      *index.Bytes
+	cfg    Config
+	writes writes[[]byte]
 }
 
 // NewBytes returns a Bytes of m.
-func NewBytes(m *index.Bytes, cfg Config) *Bytes { return &Bytes{m, cfg} }
+func NewBytes(m *index.Bytes, cfg Config) *Bytes { return NewDurableBytes(m, nil, cfg) }
+
+// NewDurableBytes is NewDurable for a Bytes.
+func NewDurableBytes(m *index.Bytes, log *durable.Store[[]byte], cfg Config) *Bytes {
+	return &Bytes{m: m, cfg: cfg, writes: writes[[]byte]{m: m, log: log, memory: cfg.Memory,
+		parse: message.ParsePutBytes, give: give}}
+}
 
 // Register adds the handlers to a Nexus, before its first Rpc. Errors: those of
 // erpc.Nexus.Register.
@@ -58,11 +66,9 @@ func (s *Bytes) Handle(srv *erpc.Server) error {
 }
 
 func (s *Bytes) inLoop() map[uint8]erpc.Handler {
-	return map[uint8]erpc.Handler{
-		message.PutBytes:    func(h erpc.ReqHandle) { storeBytes(h, s.m.Put) },
-		message.AbsentBytes: func(h erpc.ReqHandle) { storeBytes(h, s.m.PutIfAbsent) },
-		message.DeleteBytes: s.delete,
-	}
+	return map[uint8]erpc.Handler{message.PutBytes: s.writes.handler(durable.Put),
+		message.AbsentBytes: s.writes.handler(durable.PutIfAbsent),
+		message.DeleteBytes: s.writes.handler(durable.Delete)}
 }
 
 // give answers with a value, or with nothing.
@@ -106,30 +112,6 @@ func (s *Bytes) gets(reqs []erpc.ReqHandle) {
 	for i, h := range reqs[:n] {
 		give(h, values[i], there[i])
 	}
-}
-
-func storeBytes(h erpc.ReqHandle, fn func(key, value []byte) ([]byte, bool, error)) {
-	key, value, err := message.ParsePutBytes(h.Data())
-	if err != nil {
-		refuse(h, err)
-		return
-	}
-	old, there, err := fn(key, value)
-	if err != nil {
-		refuse(h, err)
-		return
-	}
-	give(h, old, there)
-}
-
-func (s *Bytes) delete(h erpc.ReqHandle) {
-	key, err := message.ParseKey(h.Data())
-	if err != nil {
-		refuse(h, err)
-		return
-	}
-	old, there := s.m.Delete(key)
-	give(h, old, there)
 }
 
 func (s *Bytes) scanHandler(h erpc.ReqHandle) {

@@ -11,9 +11,15 @@
 // The map is the application's: others may use it while it is served. A Service keeps no state of
 // its own, so that one may serve any number of event loops.
 //
+// [NewDurable] and [NewDurableBytes] serve maps with a log, see package durable. A PUT or DELETE is
+// answered when the log's Policy says so, and waits while the disk does not keep up. No loop waits,
+// and reads go on.
+//
 // Requests are checked, and an answer is bounded however much a scan asks for. Errors have the code
 // InvalidArgument; a client of package client finds index.ErrKeyTooLong and message.ErrRequest in
-// them. A PUT runs at most once, as every request of erpc does.
+// them. PUTs beyond [Config.Memory] have the code ResourceExhausted and message.ErrFull, writes
+// after a failure of the log FailedPrecondition and message.ErrReadOnly. A PUT runs at most once,
+// as every request of erpc does.
 //
 // # Map
 //

@@ -3,32 +3,44 @@ package server
 import (
 	"errors"
 	"fmt"
-	"sync/atomic"
 
 	"github.com/userspace-rpc/erpc/erpc"
 	"github.com/userspace-rpc/erpc/index"
+	"github.com/userspace-rpc/erpc/index/durable"
 	"github.com/userspace-rpc/erpc/index/message"
 )
 
-// Config says how requests are run. The zero value is for use; its fields are for measurements.
+// Config says how requests are run. The zero value is for use.
 type Config struct {
-	ScanInLoop bool // SCAN and SUM run in the event loop, in place of background workers
-	OneByOne   bool // each GET is looked up by itself
+	ScanInLoop bool    // SCAN and SUM run in the event loop, in place of background workers
+	OneByOne   bool    // each GET is looked up by itself; for measurements
+	Memory     *Memory // nil: memory has no limit
 }
 
 // Service serves a map.
 type Service struct {
-	m       *index.Map
-	cfg     Config
-	changes atomic.Uint64
+	m      *index.Map
+	cfg    Config
+	writes writes[uint64]
 }
 
 // New returns a Service of m.
-func New(m *index.Map, cfg Config) *Service { return &Service{m: m, cfg: cfg} }
+func New(m *index.Map, cfg Config) *Service { return NewDurable(m, nil, cfg) }
+
+// NewDurable returns a Service of m whose writes go by its log. They are answered as the Policy of
+// the log says. While the disk does not keep up, they wait.
+func NewDurable(m *index.Map, log *durable.Store[uint64], cfg Config) *Service {
+	return &Service{m: m, cfg: cfg, writes: writes[uint64]{m: m, log: log, memory: cfg.Memory,
+		parse: message.ParsePut,
+		give: func(h erpc.ReqHandle, old uint64, there bool) {
+			var buf [8]byte
+			_ = h.RespondBytes(message.AppendValue(buf[:0], old, there)) // the client gets its errors
+		}}}
+}
 
 // Changes returns how often requests may have changed the map. Any goroutine may ask: what was
 // stored before is in the map by then.
-func (s *Service) Changes() uint64 { return s.changes.Load() }
+func (s *Service) Changes() uint64 { return s.writes.changes.Load() }
 
 // Registrar takes handlers. An erpc.Nexus is one.
 type Registrar interface {
@@ -50,7 +62,7 @@ func (s *Service) Register(n Registrar) error {
 		err = n.RegisterBatch(message.Get, s.gets)
 	}
 	for typ, fn := range s.inLoop() {
-		err = errors.Join(err, n.Register(typ, erpc.Dispatch, s.handler(fn)))
+		err = errors.Join(err, n.Register(typ, erpc.Dispatch, fn))
 	}
 	return errors.Join(err, n.Register(message.Sum, scans, s.handler(s.sum)),
 		n.Register(message.Scan, scans, s.handler(s.scan)))
@@ -65,7 +77,7 @@ func (s *Service) Handle(srv *erpc.Server) error {
 		err = srv.HandleBatch(message.Get, s.gets)
 	}
 	for typ, fn := range s.inLoop() {
-		err = errors.Join(err, srv.HandleInline(typ, s.handler(fn)))
+		err = errors.Join(err, srv.HandleInline(typ, fn))
 	}
 	for typ, fn := range map[uint8]answer{message.Sum: s.sum, message.Scan: s.scan} {
 		if s.cfg.ScanInLoop {
@@ -78,9 +90,10 @@ func (s *Service) Handle(srv *erpc.Server) error {
 }
 
 // inLoop returns what runs in the event loop beside GETs.
-func (s *Service) inLoop() map[uint8]answer {
-	return map[uint8]answer{message.Put: s.put, message.Absent: s.absent, message.Delete: s.delete,
-		message.Count: s.count}
+func (s *Service) inLoop() map[uint8]erpc.Handler {
+	return map[uint8]erpc.Handler{message.Put: s.writes.handler(durable.Put),
+		message.Absent: s.writes.handler(durable.PutIfAbsent),
+		message.Delete: s.writes.handler(durable.Delete), message.Count: s.handler(s.count)}
 }
 
 // answer appends the response to a request to buf.
@@ -97,16 +110,6 @@ func (s *Service) handler(fn answer) erpc.Handler {
 		}
 		_ = h.RespondBytes(resp) // the client gets its errors
 	}
-}
-
-// refuse tells a client what was wrong with its request.
-func refuse(h erpc.ReqHandle, err error) {
-	_ = h.RespondError(fault(err)) // the session may have ended
-}
-
-// fault gives an error the code with which it travels.
-func fault(err error) error {
-	return &erpc.Error{Code: erpc.CodeInvalidArgument, Text: err.Error()}
 }
 
 // gets answers a burst of GETs.
@@ -138,34 +141,6 @@ func (s *Service) get(buf, req []byte) ([]byte, error) {
 	}
 	v, ok := s.m.Get(key)
 	return message.AppendValue(buf, v, ok), nil
-}
-
-func (s *Service) put(buf, req []byte) ([]byte, error) { return s.store(buf, req, s.m.Put) }
-
-func (s *Service) absent(buf, req []byte) ([]byte, error) {
-	return s.store(buf, req, s.m.PutIfAbsent)
-}
-
-func (s *Service) store(
-	buf, req []byte, fn func([]byte, uint64) (uint64, bool, error),
-) ([]byte, error) {
-	key, value, err := message.ParsePut(req)
-	if err != nil {
-		return nil, err
-	}
-	old, there, err := fn(key, value)
-	s.changes.Add(1)
-	return message.AppendValue(buf, old, there), err
-}
-
-func (s *Service) delete(buf, req []byte) ([]byte, error) {
-	key, err := message.ParseKey(req)
-	if err != nil {
-		return nil, err
-	}
-	old, there := s.m.Delete(key)
-	s.changes.Add(1)
-	return message.AppendValue(buf, old, there), nil
 }
 
 func (s *Service) count(buf, req []byte) ([]byte, error) {

@@ -61,7 +61,8 @@ func rows(text string) map[string]bool {
 // described are the packages whose errors docs/errors.md has: those that programs use directly.
 var described = []string{"erpc", "transport", "transport/udp", "transport/auto", "transport/shm",
 	"transport/rawudp", "transport/rawudp/afpacket", "transport/rawudp/afxdp", "transport/ud",
-	"transport/pcap", "security", "debug", "flight", "index", "index/client", "index/snapshot",
+	"transport/pcap", "security", "debug", "flight", "index", "index/client", "index/durable",
+	"index/message", "index/snapshot",
 	"kv/mica", "kv/client", "kv/server", "kv/memcached", "kv/herd/rdma", "rfp", "rfp/adaptive",
 	"rfp/onesided"}
 
