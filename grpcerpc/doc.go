@@ -101,8 +101,7 @@
 //     again until the server has answered and as long as its messages fit into
 //     MaxRetryRPCBufferSize. Calls that certainly never ran are tried again by themselves. The
 //     metadata grpc-previous-rpc-attempts and grpc-retry-pushback-ms mean what they mean there.
-//   - TagConn and HandleConn of stats handlers are not called, and the compressed and the plain
-//     length of a payload are the same number.
+//   - The compressed and the plain length of a payload are the same number for stats handlers.
 //   - A unary message is one message of erpc: at most Config.MaxMessage, 65 MiB by default. Those
 //     of streams have no such bound.
 //   - Keepalive is erpc's, always on: Config.Timing.Heartbeat and FailureTimeout, or the parameters
