@@ -42,6 +42,21 @@ func readLists(dir string) (lists, error) {
 	return all, nil
 }
 
+// sharedPrefix begins the names of tests that may fail where clients use shared memory, and only
+// there.
+const sharedPrefix = "shm:"
+
+// over returns the lists for what servers listen on.
+func (l lists) over(net string) lists {
+	here := make(lists)
+	for name, of := range l {
+		if rest, ok := strings.CutPrefix(name, sharedPrefix); !ok || net == "shm" {
+			here[rest] = of
+		}
+	}
+	return here
+}
+
 // judge compares results with the lists, prints what differs, and returns the exit status.
 func (l lists) judge(all []result) (status int) {
 	var passed, listed int

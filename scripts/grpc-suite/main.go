@@ -77,6 +77,7 @@ func (o *options) main(run string, show bool) (status int, err error) {
 	if err != nil {
 		return 0, err
 	}
+	lists = lists.over(o.net)
 	all, err := o.suite.run(o, lists)
 	if err != nil {
 		return 0, err

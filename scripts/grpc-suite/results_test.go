@@ -83,13 +83,19 @@ declare -A EXPECTED_CLIENT_OUTPUT=(
 	}
 }
 
-// TestUpstreamMayPass: a test of the lists must fail, unless it fails with grpc-go too.
-func TestUpstreamMayPass(t *testing.T) {
+// TestJudge: a test of the lists must fail, unless it fails with grpc-go too, or with shm alone.
+func TestJudge(t *testing.T) {
 	l := lists{"a": upstreamFile, "b": "http2.txt"}
 	if status := l.judge([]result{{test: test{name: "a"}}}); status != 0 {
 		t.Error("a test that fails with grpc-go too must fail")
 	}
 	if status := l.judge([]result{{test: test{name: "b"}}}); status == 0 {
 		t.Error("a test of another list may pass")
+	}
+	shared := lists{"shm:a": "http2.txt"}
+	failed := []result{{test: test{name: "a"}, failed: true}}
+	if udp, shm := shared.over("udp").judge(failed), shared.over("shm").judge(failed); udp != 1 ||
+		shm != 0 {
+		t.Errorf("what may fail with shm alone has the status %d with UDP, %d with shm", udp, shm)
 	}
 }
