@@ -20,11 +20,13 @@ const (
 	// maxAhead bounds the bytes of requests that were written in place and not sent. Beyond it they
 	// are written elsewhere.
 	maxAhead = 64 << 20
-	// copyPiece is how many bytes are copied in one go: some tens of microseconds.
-	copyPiece = 128 << 10
+	// copyPiece is how many bytes are copied in one go: one or two hundred microseconds. After each
+	// piece all other goroutines have their turn, so a message of many pieces is as slow as they
+	// are many.
+	copyPiece = 1 << 20
 )
 
-// CopyLarge is copy for messages of some MiB: after each 128 KiB it lets other goroutines, and
+// CopyLarge is copy for messages of some MiB: after each 1 MiB it lets other goroutines, and
 // other threads of the machine, have the processor. Copying all in one go would take it from event
 // loops for a whole time slice of some milliseconds, and the calls of all others would wait.
 func CopyLarge(dst, src []byte) (n int) {
