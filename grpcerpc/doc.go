@@ -70,9 +70,9 @@
 // Each side may have sent as many bytes of a stream's messages as the other one's application has
 // read, and 256 KiB, or what WithInitialWindowSize says. A message costs 32 bytes beside its own.
 // Limits are sums since the stream's begin, and travel in each section. While RecvMsg waits, its
-// message counts as read when its first part has come. So a message may be larger than the window. SendMsg waits while
-// more than 64 KiB are left behind, and leaves its message to them, as in grpc-go. So an unread
-// stream holds a window at most on each side, beside 64 KiB and a message.
+// message counts as read when its first part has come. So a message may be larger than the window.
+// SendMsg waits while more than 64 KiB are left behind, and leaves its message to them, as in
+// grpc-go. So an unread stream holds a window at most on each side, beside 64 KiB and a message.
 //
 // # What a peer can do wrong
 //

@@ -37,7 +37,7 @@
 //	upstream.txt (d) it fails with grpc-go over TCP too: such a one may pass
 //
 // Names of other suites than test have that of the suite before them, as "grpcurl:TestTLS12", and
-// "shm:" before that if they fail with -net shm alone. Tests
-// of all environments of grpc-go run in two of them, plain and with TLS. That of package
-// net/http has no server of grpc.
+// "shm:" before that if they fail with -net shm alone. Tests of all
+// environments of grpc-go run in two of them, plain and with TLS. That of package net/http has no
+// server of grpc.
 package main

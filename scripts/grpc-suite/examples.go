@@ -96,9 +96,12 @@ func (o *options) exampleProgram(ctx context.Context, folder, end string, args [
 
 // within waits for something as long as a test may take.
 func (o *options) within(so func() bool) bool {
-	for end := time.Now().Add(o.limit); !so(); time.Sleep(50 * time.Millisecond) {
-		if time.Now().After(end) {
+	end := time.After(o.limit)
+	for !so() {
+		select {
+		case <-end:
 			return false
+		case <-time.After(50 * time.Millisecond):
 		}
 	}
 	return true
