@@ -6,8 +6,8 @@ import (
 )
 
 // ClonePieces returns a copy of data on the heap, and calls between after each piece bytes but for
-// the last ones, with how many have been copied. Its memory is not cleared before: to clear some MiB
-// takes as long as to copy them, in one go.
+// the last ones, with how many have been copied. Its memory is not cleared before: to clear some
+// MiB takes as long as to copy them, in one go.
 func ClonePieces(data []byte, piece int, between func(at int)) []byte {
 	if len(data) == 0 {
 		return nil

@@ -31,7 +31,8 @@ var (
 )
 
 // plainGrep makes an expression of grep one of package regexp: what grep takes as it is.
-var plainGrep = strings.NewReplacer("(", `\(`, ")", `\)`, "+", `\+`, "?", `\?`, "{", `\{`, "|", `\|`)
+var plainGrep = strings.NewReplacer(
+	"(", `\(`, ")", `\)`, "+", `\+`, "?", `\?`, "{", `\{`, "|", `\|`)
 
 // readExamples reads the script of a folder.
 func readExamples(dir string) ([]example, error) {
