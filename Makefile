@@ -105,7 +105,7 @@ help-dev:
 	@echo 'make raft-upgrade     replicas that go from an older program to this one and back, under load, for UPGRADETIME'
 	@echo 'make raft-big         memory and pauses of members with BIGBYTES ($(BIGBYTES)) of keys and values'
 	@echo 'make hraft-suite      hashicorp/raft has its own tests run over memory, TCP and hraft'
-	@echo 'make grpc-suite       grpc-go has its own tests run over grpcerpc; make grpc-suites other software for it (SUITES)'
+	@echo 'make grpc-suite       grpc-go has its own tests run over grpcerpc; make grpc-suites other software for it (SUITES); grpc-suites-all both, also with shm and with loss'
 	@echo 'make memcached-suite  memcached has its own tests run over erpc-kv, on Debian, with its source package'
 	@echo 'make index-oracle     10 M random operations on the index beside a model, 20 000 seeded schedules'
 	@echo 'make kv-limit         items of random sizes for LIMITTIME ($(LIMITTIME)): caches and stores keep their limits'
@@ -138,7 +138,8 @@ help-dev:
 #   BIGMEMBERS its members, each of which takes three times that in memory and on disk
 #   KINDS      the transports of make hraft-suite, of inmem, tcp and hraft; all without it
 #   SUITEFLAGS its flags, such as -test.run=HasExistingState -test.count=100
-#   SUITES     what make grpc-suites runs of interop, conformance, middleware, grpcurl, gateway
+#   SUITES     what make grpc-suites runs of interop, conformance, middleware, grpcurl, gateway,
+#              otelgrpc, ghz, examples
 #   LIMITTIME  how long make kv-limit runs
 #   PKG        the packages of make mutants, such as "wire msgbuf"
 #   MIN        the share of mutants to kill, in per cent
@@ -203,8 +204,8 @@ OWNLABS = ./benchrows ./cmd/... ./raft/lab ./raft/simlab
 each = scripts/modules $(JOBS) out/$(1) "$(MODULES)" '$(2)'
 
 .PHONY: race seeds hostile failures failures-pairs soak soak-tls fuzz fmt vet house cross staticcheck test-rdma
-.PHONY: raft-chaos raft-upgrade raft-big hraft-suite grpc-suite grpc-suites memcached-suite
-.PHONY: index-oracle kv-limit
+.PHONY: raft-chaos raft-upgrade raft-big hraft-suite grpc-suite grpc-suites grpc-suites-all
+.PHONY: memcached-suite index-oracle kv-limit
 
 test: check-go
 	@status=0; \
@@ -342,10 +343,16 @@ hraft-suite: check-go
 grpc-suite: check-go
 	$(GO) run ./scripts/grpc-suite -go "$(GO)" $(SUITEFLAGS)
 
-SUITES ?= interop conformance middleware grpcurl gateway
+SUITES ?= interop conformance middleware grpcurl gateway otelgrpc ghz examples
 grpc-suites: check-go
 	@status=0; for s in $(SUITES); do echo "[.] $$s"; \
 		$(GO) run ./scripts/grpc-suite -go "$(GO)" -suite $$s $(SUITEFLAGS) || status=1; \
+	done; exit $$status
+
+# All of them over UDP, with shared memory beside it, and with a lossy network; half an hour.
+grpc-suites-all: check-go
+	@status=0; for flags in '' '-net shm' '-loss 0.02'; do \
+		$(MAKE) grpc-suite grpc-suites SUITEFLAGS="-listed skip $$flags" || status=1; \
 	done; exit $$status
 
 # memcached's own tests over erpc-kv. SUITEFLAGS='-run REGEXP -v'.

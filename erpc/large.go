@@ -20,18 +20,20 @@ const (
 	// maxAhead bounds the bytes of requests that were written in place and not sent. Beyond it they
 	// are written elsewhere.
 	maxAhead = 64 << 20
-	// copyPiece is how many bytes are copied in one go: some tens of microseconds.
+	// copyAlone is how many bytes are copied before others have the processor, one or two hundred
+	// microseconds, and copyPiece how many in one go after that, some tens. All other goroutines
+	// have their turn after each piece, so a message of many pieces is as slow as they are many.
+	copyAlone = 1 << 20
 	copyPiece = 128 << 10
 )
 
-// CopyLarge is copy for messages of some MiB: after each 128 KiB it lets other goroutines, and
-// other threads of the machine, have the processor. Copying all in one go would take it from event
-// loops for a whole time slice of some milliseconds, and the calls of all others would wait.
+// CopyLarge is copy for messages of some MiB: after the first of them, and each 128 KiB from there,
+// it lets other goroutines, and other threads of the machine, have the processor. Copying all in
+// one go would take it from event loops for a whole time slice of some milliseconds, and the calls of
+// all others would wait.
 func CopyLarge(dst, src []byte) (n int) {
 	for n < len(src) && n < len(dst) {
-		if n > 0 {
-			standAside()
-		}
+		standAside(n)
 		n += copy(dst[n:min(n+copyPiece, len(dst))], src[n:])
 	}
 	return n
@@ -40,10 +42,12 @@ func CopyLarge(dst, src []byte) (n int) {
 // CloneLarge is bytes.Clone as CopyLarge is copy.
 func CloneLarge(b []byte) []byte { return sys.ClonePieces(b, copyPiece, standAside) }
 
-// standAside lets other goroutines and threads have the processor.
-func standAside() {
-	runtime.Gosched()
-	sys.Yield()
+// standAside lets other goroutines and threads have the processor, when so many bytes were copied.
+func standAside(n int) {
+	if n >= copyAlone {
+		runtime.Gosched()
+		sys.Yield()
+	}
 }
 
 // InPlace writes the request of a call where it is sent from, and reads the response where it came.

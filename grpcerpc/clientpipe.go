@@ -295,12 +295,15 @@ func (s *clientStream) hear(sec *frame.Section) (over, more bool) {
 	if s.over {
 		return true, false
 	}
+	known := s.headerDone
 	s.accept(sec)
 	if sec.End && !s.over {
 		s.finishWith(status.Error(codes.Unavailable, "grpcerpc: the server has forgotten the stream"))
 	}
 	s.count(!s.over && s.out.blocked())
-	s.wake()
+	if s.in.ready.len() > 0 || s.over || s.headerDone != known { // not for a part of a message
+		s.wake()
+	}
 	s.release()
 	return s.over && !s.ending, !s.over && (s.out.ready() || s.in.due())
 }

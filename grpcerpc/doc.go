@@ -69,10 +69,10 @@
 //
 // Each side may have sent as many bytes of a stream's messages as the other one's application has
 // read, and 256 KiB, or what WithInitialWindowSize says. A message costs 32 bytes beside its own.
-// Limits are sums since the stream's begin, and travel in each section. While RecvMsg waits, parts
-// of its message count as read. So a message may be larger than the window. SendMsg waits while
-// more than 64 KiB are left behind, and leaves its message to them, as in grpc-go. So an unread
-// stream holds a window at most on each side, beside 64 KiB and a message.
+// Limits are sums since the stream's begin, and travel in each section. While RecvMsg waits, its
+// message counts as read when its first part has come. So a message may be larger than the window.
+// SendMsg waits while more than 64 KiB are left behind, and leaves its message to them, as in
+// grpc-go. So an unread stream holds a window at most on each side, beside 64 KiB and a message.
 //
 // # What a peer can do wrong
 //
@@ -101,8 +101,7 @@
 //     again until the server has answered and as long as its messages fit into
 //     MaxRetryRPCBufferSize. Calls that certainly never ran are tried again by themselves. The
 //     metadata grpc-previous-rpc-attempts and grpc-retry-pushback-ms mean what they mean there.
-//   - TagConn and HandleConn of stats handlers are not called, and the compressed and the plain
-//     length of a payload are the same number.
+//   - The compressed and the plain length of a payload are the same number for stats handlers.
 //   - A unary message is one message of erpc: at most Config.MaxMessage, 65 MiB by default. Those
 //     of streams have no such bound.
 //   - Keepalive is erpc's, always on: Config.Timing.Heartbeat and FailureTimeout, or the parameters

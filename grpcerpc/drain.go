@@ -117,7 +117,8 @@ func (c *serverConn) close() {
 	}
 	s.mu.Unlock()
 	c.mu.Lock()
-	if !c.over {
+	first := !c.over
+	if first {
 		c.over = true
 		close(c.ended)
 		c.timers.stop()
@@ -136,6 +137,9 @@ func (c *serverConn) close() {
 	}
 	for _, k := range calls { // the way into the loop may be full: no lock is held
 		k.abort()
+	}
+	if first {
+		c.watch.end()
 	}
 	_ = c.pipe.rpc.Post(func(*erpc.Rpc) { c.pipe.shut(errEnded) }) // in vain if the loop has ended
 }

@@ -32,7 +32,7 @@ type message struct {
 	data       []byte
 	memory     *[]byte // of buffers; data grows in it
 	compressed bool
-	credited   int // bytes that count as read already
+	credited   uint64 // bytes that count as read already
 }
 
 // free gives the memory of a message back, when it has been decoded.
@@ -113,10 +113,11 @@ func (in *inbox) grow(b []byte) error {
 	return nil
 }
 
-// credit counts what has come of the message under way as read: the application waits for it.
+// credit counts the message under way as read, all of it: the application waits for it, so the peer
+// need not wait for news of its parts.
 func (in *inbox) credit() {
-	in.read += uint64(len(in.part.data) - in.part.credited)
-	in.part.credited = len(in.part.data)
+	in.read += in.size - in.part.credited
+	in.part.credited = in.size
 }
 
 // take returns the next message.
@@ -129,7 +130,7 @@ func (in *inbox) take() (m message, ok bool) {
 	}
 	in.reading = false
 	m = in.ready.pop()
-	in.read += uint64(len(m.data)-m.credited) + messageCost
+	in.read += uint64(len(m.data)) - m.credited + messageCost
 	return m, true
 }
 

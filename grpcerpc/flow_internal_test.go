@@ -70,6 +70,43 @@ func TestWindows(t *testing.T) {
 	}
 }
 
+// TestWholeCredit: when the application waits for a message whose first part has come, the peer may
+// send the rest of it and a window, and no more; when it does not wait, a window.
+func TestWholeCredit(t *testing.T) {
+	const size, part = 8 << 20, 1 << 10
+	first := binary.AppendUvarint(nil, size)
+	first = append(first, make([]byte, part)...)
+	for _, waits := range []bool{false, true} {
+		in := newInbox(size, window)
+		if waits {
+			in.take()
+		}
+		if err := in.accept(frame.Message, first); err != nil {
+			t.Fatal(err)
+		}
+		want := uint64(window)
+		if waits {
+			want += size
+		}
+		if got := in.tell(); got != want {
+			t.Errorf("the application waits: %v: the limit is %d, want %d", waits, got, want)
+		}
+		rest := make([]byte, 64<<10)
+		for sent := part; waits && sent < size; sent += len(rest) {
+			rest = rest[:min(len(rest), size-sent)]
+			if err := in.accept(frame.More, rest); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if m, ok := in.take(); ok != waits || waits && len(m.data) != size {
+			t.Errorf("the application waits: %v: a message of %d bytes, %v", waits, len(m.data), ok)
+		}
+		if got := in.tell(); waits && got != size+messageCost+window {
+			t.Errorf("the limit is %d when the message was read, want %d", got, size+messageCost+window)
+		}
+	}
+}
+
 // TestGrowth: a message that comes in pieces moves rarely, and its memory is at most growth times
 // what has come, or a window: the loop copies it, and a size is no more than a word.
 func TestGrowth(t *testing.T) {

@@ -31,6 +31,7 @@ type link struct {
 	sc     *subConn
 	silent bool // its server is, and calls go to others; in the loop only
 
+	watch      connWatch
 	places     places
 	maxHeaders int    // bytes that the server takes of a call's header; 0: it does not say
 	authority  string // of calls that name no other one
@@ -112,6 +113,7 @@ func (l *link) connect(ctx context.Context, addr string) error {
 	p.LocalAddr = addrOf(l.loop.transport.LocalAddr())
 	l.token, l.peer = w.Token, &p
 	l.places.most, l.maxHeaders = limitOf(w.MaxCalls), limitOf(w.MaxHeaders)
+	l.watch = watchConn(l.cc.opts.stats, true, l.peer)
 	return nil
 }
 
@@ -275,6 +277,7 @@ func (l *link) end() {
 func (l *link) close() {
 	_ = l.client.Close() // nothing is left to be done about it
 	_ = l.unloop()
+	l.watch.end()
 	l.cc.mu.Lock()
 	defer l.cc.mu.Unlock()
 	delete(l.cc.links, l)

@@ -66,6 +66,7 @@ type serverConn struct {
 	accepted  []string      // the same one by one
 	expiry    *time.Timer   // until Life comes
 	ended     chan struct{} // closed when over is set
+	watch     connWatch
 
 	mu      sync.Mutex
 	alive   bool // Life has come
@@ -133,21 +134,31 @@ func (s *Server) newConn(r erpc.ReqHandle, h *frame.Hello) (*serverConn, string)
 		c.accept = []string{strings.Join(c.accepted, ",")}
 	}
 	c.pipe.init(c, r.Rpc())
+	c.watch = watchConn(s.opts.stats, false, &p)
+	if refusal := s.add(c); refusal != "" {
+		c.watch.end()
+		return nil, refusal
+	}
+	return c, ""
+}
+
+// add makes a connection one of the server's, or says why not.
+func (s *Server) add(c *serverConn) (refusal string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	switch {
 	case s.draining:
-		return nil, "the server is shutting down"
+		return "the server is shutting down"
 	case len(s.conns) >= maxConns:
-		return nil, "too many connections"
+		return "too many connections"
 	case s.peers[c.from] >= maxOfPeer:
-		return nil, "too many connections of this address"
+		return "too many connections of this address"
 	}
 	s.peers[c.from]++
 	s.conns[c.token] = c
 	c.expiry = time.AfterFunc(lifeWithin, c.expire)
 	c.watchAge()
-	return c, ""
+	return ""
 }
 
 // conn returns the connection of the client that sent a request, nil if it has none of that token.

@@ -228,6 +228,8 @@ func (st *serverStream) hear(sec *frame.Section) (more bool) {
 	if err := st.accept(sec); err != nil {
 		st.fail(err)
 	}
-	st.changed.Broadcast()
+	if st.in.ready.len() > 0 || st.halfClosed || st.err != nil { // not for a part of a message
+		st.changed.Broadcast()
+	}
 	return st.out.ready() || st.in.due()
 }

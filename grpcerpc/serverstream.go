@@ -150,7 +150,7 @@ func (st *serverStream) begin(h *frame.Head) error {
 func (st *serverStream) prepare(
 	md metadata.MD, compressor string, info *grpc.StreamServerInfo,
 ) (err error) {
-	ctx := metadata.NewIncomingContext(st.base, md)
+	ctx := metadata.NewIncomingContext(st.conn.watch.under(st.base), md)
 	ctx = peer.NewContext(ctx, st.conn.peer)
 	if s := st.conn.server; s.opts.tap != nil {
 		if ctx, err = s.tapped(ctx, st.name, md); err != nil {

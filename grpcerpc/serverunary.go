@@ -165,7 +165,7 @@ func (s *Server) onUnary(ctx context.Context, r erpc.ReqHandle) {
 		return
 	}
 	defer conn.end(k) // from here on abort may answer, and the request is nobody's then
-	k.ctx = callContext{k}
+	k.ctx = conn.watch.under(callContext{k})
 	if s.opts.tap != nil {
 		if k.ctx, err = s.tapped(k.ctx, k.name, k.metadata()); err != nil {
 			k.answer(r, nil, err)

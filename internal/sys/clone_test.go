@@ -12,7 +12,11 @@ func TestClonePieces(t *testing.T) {
 	} {
 		data := bytes.Repeat([]byte{1, 2, 3}, c.size)[:c.size]
 		calls := 0
-		got := ClonePieces(data, c.piece, func() { calls++ })
+		got := ClonePieces(data, c.piece, func(at int) {
+			if calls++; at != calls*c.piece {
+				t.Errorf("%d bytes by %d: %d were copied after %d pieces", c.size, c.piece, at, calls)
+			}
+		})
 		if !bytes.Equal(got, data) || calls != c.between {
 			t.Errorf("%d bytes by %d: %d bytes, %d times between", c.size, c.piece, len(got), calls)
 		}

@@ -13,6 +13,9 @@
 //	middleware   the tests of go-grpc-middleware
 //	grpcurl      those of grpcurl: reflection and calls
 //	gateway      those of grpc-gateway's examples
+//	otelgrpc     those of OpenTelemetry's instrumentation of grpc-go
+//	ghz          those of ghz's runner, a load generator, and of what it runs
+//	examples     grpc-go's examples, each client beside its server, in the cases of examples_test.sh
 //
 // The go command fetches their modules, of the versions in suites.go, when they run.
 //
@@ -31,8 +34,10 @@
 //	http2.txt    (a) the test looks at frames of HTTP/2, or at connections of TCP themselves
 //	internal.txt (b) it reaches parts of grpc that grpc keeps for itself
 //	open.txt     (c) it should pass
+//	upstream.txt (d) it fails with grpc-go over TCP too: such a one may pass
 //
-// Names of other suites than test have that of the suite before them, as "grpcurl:TestTLS12". Tests
-// of all environments of grpc-go run in two of them, plain and with TLS. That of package
-// net/http has no server of grpc.
+// Names of other suites than test have that of the suite before them, as "grpcurl:TestTLS12", and
+// "shm:" before that if they fail with -net shm alone. Tests of all
+// environments of grpc-go run in two of them, plain and with TLS. That of package net/http has no
+// server of grpc.
 package main

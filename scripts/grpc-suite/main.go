@@ -66,7 +66,7 @@ func (o *options) main(run string, show bool) (status int, err error) {
 		return 0, err
 	}
 	if show {
-		text, err := diff(o.dir)
+		text, err := diff(o.dir, o.dir)
 		_, _ = os.Stdout.Write(text)
 		return 0, err
 	}
@@ -77,6 +77,7 @@ func (o *options) main(run string, show bool) (status int, err error) {
 	if err != nil {
 		return 0, err
 	}
+	lists = lists.over(o.net)
 	all, err := o.suite.run(o, lists)
 	if err != nil {
 		return 0, err

@@ -2,6 +2,8 @@ package main
 
 import (
 	"fmt"
+	"os"
+	"path/filepath"
 	"testing"
 )
 
@@ -40,5 +42,60 @@ func TestConformanceResults(t *testing.T) {
 		if _, err := conformanceResults([]byte(sent + total)); err == nil {
 			t.Errorf("no error with %q", total)
 		}
+	}
+}
+
+// TestReadExamples: a script's examples have what its tables say of them, else the default; what
+// grep takes as it is stays so.
+func TestReadExamples(t *testing.T) {
+	dir := t.TempDir()
+	write := func(names string) {
+		text := "export PORT=50051\nEXAMPLES=(\n" + names + `)
+declare -A SERVER_ARGS=(
+    ["default"]="-port $PORT"
+)
+declare -A CLIENT_ARGS=(
+    ["b/c"]="-creds $(dirname $(realpath "$0"))/x"
+    ["default"]="-addr localhost:$PORT"
+)
+declare -A SERVER_WAIT_COMMAND=(
+    ["b/c"]="lsof -U | grep name"
+    ["default"]="lsof -i :$PORT | grep $PORT"
+)
+declare -A EXPECTED_CLIENT_OUTPUT=(
+    ["a"]="said \"1\" (2)"
+)
+`
+		if err := os.WriteFile(filepath.Join(dir, exampleScript), []byte(text), 0o666); err != nil {
+			t.Fatal(err)
+		}
+	}
+	write("    \"a\"\n    \"b/c\"\n")
+	got, err := readExamples(dir)
+	want := fmt.Sprintf(`[{a [-port 50051] [-addr localhost:50051] 50051  said "1" \(2\)} `+
+		`{b/c [-port 50051] [-creds %s/x] name  }]`, dir)
+	if err != nil || fmt.Sprint(got) != want {
+		t.Errorf("got %v, %v\nwant %s", got, err, want)
+	}
+	write("")
+	if _, err := readExamples(dir); err == nil {
+		t.Error("a script without examples has some")
+	}
+}
+
+// TestJudge: a test of the lists must fail, unless it fails with grpc-go too, or with shm alone.
+func TestJudge(t *testing.T) {
+	l := lists{"a": upstreamFile, "b": "http2.txt"}
+	if status := l.judge([]result{{test: test{name: "a"}}}); status != 0 {
+		t.Error("a test that fails with grpc-go too must fail")
+	}
+	if status := l.judge([]result{{test: test{name: "b"}}}); status == 0 {
+		t.Error("a test of another list may pass")
+	}
+	shared := lists{"shm:a": "http2.txt"}
+	failed := []result{{test: test{name: "a"}, failed: true}}
+	if udp, shm := shared.over("udp").judge(failed), shared.over("shm").judge(failed); udp != 1 ||
+		shm != 0 {
+		t.Errorf("what may fail with shm alone has the status %d with UDP, %d with shm", udp, shm)
 	}
 }

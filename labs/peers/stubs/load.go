@@ -52,6 +52,8 @@ type run struct {
 	over  atomic.Bool     // it is over
 	calls atomic.Int64    // of MixedLoad
 
+	small, large []byte // payloads of Size and BesideSize, made before all workers: it takes its time
+
 	mu     sync.Mutex
 	result Result
 	errs   []error
@@ -62,7 +64,8 @@ type run struct {
 func Run(ctx context.Context, c Conn, l Load, begun, done func()) (Result, error) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	r := &run{Load: l, conn: c, ctx: ctx}
+	r := &run{Load: l, conn: c, ctx: ctx, small: echo.Payload(l.Size),
+		large: echo.Payload(l.BesideSize)}
 	r.result.Hist = hdrhistogram.New(1, 60e9, 3)
 	var workers sync.WaitGroup
 	start := func(n int, work func(*worker) error) {
@@ -95,20 +98,20 @@ func (r *run) start(start func(int, func(*worker) error)) error {
 	case EchoLoad, MixedLoad:
 		start(r.Callers, (*worker).echo)
 	case ChatLoad:
-		start(r.Callers, func(w *worker) error { return w.chat(w.Size, &w.ops) })
+		start(r.Callers, func(w *worker) error { return w.chat(w.small, &w.ops) })
 	case DownLoad:
 		start(r.Callers, (*worker).down)
 	case UpLoad:
 		start(r.Callers, (*worker).up)
 	case BesideLoad:
-		start(r.Beside, func(w *worker) error { return w.chat(w.BesideSize, &w.beside) })
+		start(r.Beside, func(w *worker) error { return w.chat(w.large, &w.beside) })
 		start(r.Callers, (*worker).echo)
 	case BlockLoad:
 		r.block()
 		start(r.Callers, (*worker).echo)
 	case StuckLoad:
 		r.block()
-		start(r.Callers, func(w *worker) error { return w.chat(w.Size, &w.ops) })
+		start(r.Callers, func(w *worker) error { return w.chat(w.small, &w.ops) })
 	case IdleLoad:
 		return r.idle()
 	default:
@@ -150,8 +153,7 @@ func (w *worker) count(n *int64, at time.Time) {
 
 // echo makes unary calls, and compares the answers.
 func (w *worker) echo() error {
-	small := &bytesValue{Value: echo.Payload(w.Size)}
-	large := &bytesValue{Value: echo.Payload(w.BesideSize)}
+	small, large := &bytesValue{Value: w.small}, &bytesValue{Value: w.large}
 	for !w.over.Load() {
 		in := small
 		if w.Kind == MixedLoad && w.calls.Add(1)%int64(w.Every) == 0 {
@@ -170,14 +172,14 @@ func (w *worker) echo() error {
 }
 
 // chat sends and receives in turns.
-func (w *worker) chat(size int, n *int64) error {
+func (w *worker) chat(payload []byte, n *int64) error {
 	ctx, cancel := context.WithCancel(w.ctx)
 	defer cancel()
 	s, err := w.conn.NewStream(ctx, &chatDesc, prefix+chatDesc.StreamName)
 	if err != nil {
 		return err
 	}
-	in := &bytesValue{Value: echo.Payload(size)}
+	in := &bytesValue{Value: payload}
 	for !w.over.Load() {
 		at, out := time.Now(), new(bytesValue)
 		if err := s.SendMsg(in); err != nil {
@@ -202,7 +204,7 @@ func (w *worker) down() error {
 	if err != nil {
 		return err
 	}
-	in := &bytesValue{Value: echo.Payload(w.Size)}
+	in := &bytesValue{Value: w.small}
 	if err := s.SendMsg(in); err != nil {
 		return err
 	}
@@ -228,7 +230,7 @@ func (w *worker) up() error {
 	if err != nil {
 		return err
 	}
-	in := &bytesValue{Value: echo.Payload(w.Size)}
+	in := &bytesValue{Value: w.small}
 	for !w.over.Load() {
 		at := time.Now()
 		if err := s.SendMsg(in); err != nil {
