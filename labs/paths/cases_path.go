@@ -193,6 +193,11 @@ func (t *trial) crowd(clients int, d time.Duration, flags ...string) []*loadRepo
 	for i := range list {
 		list[i] = t.launch(nil, t.client, at4, flags...)
 	}
+	return runAll(t, list, d)
+}
+
+// runAll has loads run side by side for d, in phase "run", and returns their reports.
+func runAll(t *trial, list []*running, d time.Duration) []*loadReport {
 	for _, l := range list {
 		l.ready()
 	}
@@ -200,7 +205,7 @@ func (t *trial) crowd(clients int, d time.Duration, flags ...string) []*loadRepo
 		l.mark("run")
 	}
 	t.pass(d)
-	reps := make([]*loadReport, clients)
+	reps := make([]*loadReport, len(list))
 	var stops []func()
 	for i, l := range list {
 		stops = append(stops, func() { reps[i] = l.stop() })

@@ -14,7 +14,8 @@ func shared(l shareLink, clients int) func(t *trial) {
 		t.serve(t.server, at4)
 		tcp := t.iperf(l.span, "-O", "2", "-C", "cubic", "-P", fmt.Sprint(clients))
 		reps := t.crowd(clients, l.span, "--deadline", "1m", "--size", fmt.Sprint(l.size),
-			"--answer", "16", "--callers", fmt.Sprint(max(2, 8/clients)))
+			"--answer", "16", "--callers", fmt.Sprint(max(2, 8/clients)),
+			"--watch=false")
 		all := together(reps)
 		t.answered(all)
 		var sum, squares float64
@@ -49,6 +50,12 @@ func shareCases() (list []testCase) {
 				what: fmt.Sprintf("%g Mbit/s and %d clients, beside %[2]d TCP flows before them",
 					l.mbit, clients),
 				try: shared(l, clients)})
+			if l.mbit == 1000 && clients > 5 {
+				list = append(list, testCase{
+					name: fmt.Sprintf("bare-1000-%d", clients), group: "share",
+					what: fmt.Sprintf("1 Gbit/s and %d bare senders of datagrams", clients),
+					try:  bareShared(l, clients)})
+			}
 		}
 	}
 	return list

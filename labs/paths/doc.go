@@ -40,6 +40,7 @@
 //	hop.go         the TUN switch
 //	serve.go       the server process
 //	load.go        the load process
+//	bare.go        bare senders of datagrams, to compare with
 //	deny.go        a launcher whose kernel refuses calls, and junk
 //	trial.go       a run of a case: its processes, their marks, the comparison of ids
 //	report.go      bars, medians, the table

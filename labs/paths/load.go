@@ -106,6 +106,7 @@ type load struct {
 	answer            int // bytes; 0: as those of the request
 	deadline, every   time.Duration
 	base              uint64 // first id
+	watch             bool   // looks at the size of packets
 
 	outcomes []uint32
 	call     func(ctx context.Context, request []byte) ([]byte, error)
@@ -135,6 +136,7 @@ func loadMain(args []string) error {
 	set.DurationVar(&l.deadline, "deadline", 10*time.Second, "of a call")
 	set.DurationVar(&l.every, "every", 0, "time between two calls of a caller")
 	set.Uint64Var(&l.base, "base", 0, "first id")
+	set.BoolVar(&l.watch, "watch", true, "look at the size of packets, a hundred times a second")
 	outcomes := set.String("outcomes", "", "`file` of outcomes")
 	l.flags(set)
 	err := set.Parse(args)
@@ -165,7 +167,9 @@ func (l *load) serve(out *json.Encoder, dialled bool) error {
 			l.running.Add(1)
 			go l.caller()
 		}
-		go l.watchSizes()
+		if l.watch {
+			go l.watchSizes()
+		}
 	}
 	for in := bufio.NewScanner(os.Stdin); in.Scan(); {
 		if name, ok := strings.CutPrefix(in.Text(), "mark "); ok {

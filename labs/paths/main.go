@@ -21,6 +21,7 @@ import (
 // processes are what this program is when it starts itself.
 var processes = map[string]func(args []string) error{
 	"serve": serveMain, "load": loadMain, "hop": hopMain, "deny": denyMain, "junk": junkMain,
+	"bare": bareLoadMain, "bare-serve": bareServeMain,
 }
 
 func main() {
