@@ -15,8 +15,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Bare senders are the smallest program that fills a link by datagrams with answers: no requests, no
-// order, no rate, and a window that never changes. They show what the machine carries.
+// Bare senders are the smallest program that fills a link by datagrams with answers: no requests,
+// no order, no rate, and a window that never changes. They show what the machine carries.
 const (
 	bareSize   = 1472                  // bytes of a datagram: it fills a packet where the MTU is 1500
 	bareAnswer = 24                    // ... and of an answer
