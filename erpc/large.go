@@ -29,8 +29,8 @@ const (
 
 // CopyLarge is copy for messages of some MiB: after the first of them, and each 128 KiB from there,
 // it lets other goroutines, and other threads of the machine, have the processor. Copying all in
-// one go would take it from event loops for a whole time slice of some milliseconds, and the calls of
-// all others would wait.
+// one go would take it from event loops for a whole time slice of some milliseconds, and the calls
+// of all others would wait.
 func CopyLarge(dst, src []byte) (n int) {
 	for n < len(src) && n < len(dst) {
 		standAside(n)

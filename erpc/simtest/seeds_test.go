@@ -480,9 +480,9 @@ func (s *scenario) probe() {
 	}
 }
 
-// checkCalm checks what holds without faults: nothing is lost, so nothing times out. The last packet
-// of a session goes again early, once, if a handler takes much longer than those before; that is
-// rare.
+// checkCalm checks what holds without faults: nothing is lost, so nothing times out. The last
+// packet of a session goes again early, once, if a handler takes much longer than those before;
+// that is rare.
 func (s *scenario) checkCalm() {
 	early := 1 + uint64(len(s.c.calls))/200
 	for _, k := range s.c.calls {
