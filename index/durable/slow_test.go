@@ -91,7 +91,7 @@ func TestHang(t *testing.T) {
 			}()
 			<-time.After(4 * time.Second)
 			synctest.Wait()
-			now, most := acked.Load(), map[Policy]int64{Always: 0, EverySecond: 1010}[policy]
+			now, most := acked.Load(), map[Policy]int64{Always: 0, EverySecond: 1100}[policy]
 			if now > most || policy == EverySecond && now < 500 || s.Ready() {
 				t.Errorf("policy %d: %d writes are acknowledged, ready %v", policy, now, s.Ready())
 			}
