@@ -30,6 +30,7 @@
 // unlocks the stripe. So the records of a key are in the order of its changes, and a write that
 // begins when another one has returned comes behind that one in the log. A goroutine writes the
 // buffer out, and syncs the file as [Policy] says. One sync serves all writes that came before it.
+// Reads go to the map: they may see a write that is not acknowledged yet, and that a crash loses.
 //
 // What a recovery finds is the state after a beginning of the log: none of its records is left out
 // before another one that counts.
