@@ -152,6 +152,7 @@ func TestNoMore(t *testing.T) {
 				t.Error(err)
 			}
 		}
+		synctest.Wait() // the report comes after the answers
 		ops := d.ops
 		_, _, put := s.Put([]byte("b"), 1)
 		_, _, del := s.Delete([]byte("a"))
