@@ -135,7 +135,8 @@ func TestSnapshot(t *testing.T) {
 func TestUsage(t *testing.T) {
 	for _, args := range []string{
 		"serve --scan=x", "serve --workers=0", "serve --transport=x", "serve --every=1s",
-		"serve --every=-1s --snapshot=x", "serve --fsync=always", "serve --log=x --fsync=x",
+		"serve --every=-1s --snapshot=x", "serve --fsync=always", "serve --log=",
+		"serve --log=x --fsync=x",
 		"serve --log=x --snapshot=y --every=1s", "serve --max-memory=-1", "sim --keys=0",
 		"sim --each=2s", "bench --outstanding=0",
 		"load --keys=0", "load --depth=0", "bench --scans=2", "bench --clients=0", "bench --each=0s",

@@ -58,8 +58,12 @@
 //     know more of what was synced, an empty frame is written after each sync that no write
 //     follows. Damage to the last frame after a power failure may look like a torn one.
 //   - Names are lost. A file gets its name when its content is synced, names are synced before
-//     anything depends on them, and nothing is removed before. Numbers that are missing are
-//     ErrDamaged.
+//     anything depends on them, and nothing is removed before. Numbers that are missing between
+//     others are ErrDamaged. That somebody has removed the newest log, or cut it, may pass for a
+//     crash: what was in it is gone.
+//   - A full disk: a start copies the last log, and needs as much room, some 64 MiB.
+//   - Many large writes while the disk hangs: 8 MiB wait in memory, and one write for each of 64
+//     stripes of keys. A GiB of those that do not wait (Try) is the limit, ErrBehind.
 //   - Two processes use one folder: the second one gets [ErrInUse].
 //   - A newer program has written the folder: [ErrVersion]. Version 1 is the first.
 //   - The folder is that of a map of the other kind, of something else, or no folder; files of

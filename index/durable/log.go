@@ -15,6 +15,10 @@ import (
 // folder again when the disk is well.
 var ErrFailed = errors.New("durable: the log has failed and takes no more writes")
 
+// ErrBehind means that a GiB of writes waits for the disk, since writes by Try did not wait. This
+// one was not done.
+var ErrBehind = errors.New("durable: too many writes wait for the disk")
+
 // ErrClosed means that the Store was closed.
 var ErrClosed = errors.New("durable: closed")
 
@@ -54,6 +58,7 @@ type Log struct {
 	base func(n uint64, stop func() bool) (size int64, err error) // writes a snapshot
 
 	stalled atomic.Bool // writes are to wait
+	behind  atomic.Bool // ... and those that do not are refused
 	failed  atomic.Pointer[error]
 
 	mu    sync.Mutex
@@ -88,6 +93,9 @@ const (
 	gather = 2 * time.Millisecond
 	// With so many bytes that are not written, writes wait.
 	room = 8 << 20
+	// With so many, writes that do not wait are refused. What a write of each stripe adds then still
+	// goes into one frame.
+	most = 1 << 30
 	// A log of so many bytes is followed by the next one.
 	logSize = 64 << 20
 )
@@ -112,6 +120,9 @@ func (l *Log) appended() {
 	l.end++
 	if len(l.buf) >= room {
 		l.stalled.Store(true)
+	}
+	if len(l.buf) >= most {
+		l.behind.Store(true)
 	}
 	tell(l.wake)
 }
@@ -182,6 +193,7 @@ func (l *Log) change(fn func()) {
 	fn()
 	stalled := l.err == nil && (l.late || len(l.buf) >= room)
 	l.stalled.Store(stalled)
+	l.behind.Store(len(l.buf) >= most)
 	var ready []func()
 	if !stalled {
 		ready, l.ready = l.ready, nil

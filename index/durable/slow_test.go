@@ -174,3 +174,34 @@ func TestNoMore(t *testing.T) {
 		}
 	})
 }
+
+// TestBehind: a write that has waited for its stripe waits for the disk too, and where a GiB waits
+// one that does not wait is refused. Neither changes the map.
+func TestBehind(t *testing.T) {
+	m := index.NewMap()
+	s := numbers(m)
+	if err := s.open(newSimDisk(), Config{}); err != nil {
+		t.Fatal(err)
+	}
+	s.stalled.Store(true)
+	if _, _, _, err := s.try(Put, []byte("k"), 1, true); err != errWait {
+		t.Error(err)
+	}
+	if _, _, _, err := s.Try(Delete, []byte("k"), 0); err != nil {
+		t.Error(err)
+	}
+	s.behind.Store(true)
+	if _, _, _, err := s.Try(Put, []byte("k"), 1); err != ErrBehind {
+		t.Error(err)
+	}
+	if m.Len() > 0 {
+		t.Error("a write that was refused is in the map")
+	}
+	s.Log.change(func() {}) // the buffer is small
+	if _, _, err := s.Put([]byte("k"), 1); err != nil {
+		t.Error(err)
+	}
+	if err := s.Close(); err != nil {
+		t.Error(err)
+	}
+}

@@ -119,12 +119,15 @@ func (s *Store[V]) Delete(key []byte) (old V, deleted bool, err error) {
 }
 
 func (s *Store[V]) do(op Op, key []byte, value V) (old V, there bool, err error) {
-	for s.stalled.Load() {
-		ready := make(chan struct{})
-		s.WhenReady(func() { close(ready) })
-		<-ready
+	var at Mark
+	for err = errWait; err == errWait; {
+		for s.stalled.Load() {
+			ready := make(chan struct{})
+			s.WhenReady(func() { close(ready) })
+			<-ready
+		}
+		old, there, at, err = s.try(op, key, value, true)
 	}
-	old, there, at, err := s.Try(op, key, value)
 	if err == nil && s.cfg.Sync == Always {
 		done := make(chan error, 1)
 		s.WhenKept(at, func(err error) { done <- err })
@@ -135,8 +138,19 @@ func (s *Store[V]) do(op Op, key []byte, value V) (old V, there bool, err error)
 
 // Try is for servers whose threads must not wait. It does a write at once, whether the Store is
 // Ready or not, and returns the value of before. The write, and all that the answer depends on, is
-// kept when WhenKept says so of at. Errors: those of Put.
+// kept when WhenKept says so of at. Errors: those of Put, ErrBehind.
 func (s *Store[V]) Try(op Op, key []byte, value V) (old V, there bool, at Mark, err error) {
+	return s.try(op, key, value, false)
+}
+
+// errWait means that a write has to wait: nothing has changed.
+var errWait = errors.New("durable: the disk does not keep up")
+
+// try does a write. If it waits it is not done while the Store is not Ready: the error is errWait.
+// Many writes of a stripe can have found it Ready, one after the other.
+func (s *Store[V]) try(
+	op Op, key []byte, value V, waits bool,
+) (old V, there bool, at Mark, err error) {
 	if s.values.size(value) > MaxValue {
 		return old, false, 0, ErrValueTooLarge
 	}
@@ -146,6 +160,12 @@ func (s *Store[V]) Try(op Op, key []byte, value V) (old V, there bool, at Mark, 
 	lock := &s.order[maphash.Bytes(s.seed, key)%uint64(len(s.order))]
 	lock.Lock()
 	defer lock.Unlock()
+	if waits && s.stalled.Load() {
+		return old, false, 0, errWait
+	}
+	if s.behind.Load() {
+		return old, false, 0, ErrBehind
+	}
 	switch op {
 	case Put:
 		old, there, err = s.m.Put(key, value)
