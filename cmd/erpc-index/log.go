@@ -11,21 +11,8 @@ import (
 
 // logFlags say how writes are kept.
 type logFlags struct {
-	Log   folder `help:"${log_help}" placeholder:"DIR"`
+	Log   string `help:"${log_help}" placeholder:"DIR"`
 	Fsync string `help:"${fsync_help}" placeholder:"WHEN"`
-}
-
-// folder is the name of a folder. None at all is a mistake, as of a variable that is not set: there
-// would be no log.
-type folder string
-
-// UnmarshalText implements encoding.TextUnmarshaler.
-func (f *folder) UnmarshalText(name []byte) error {
-	if len(name) == 0 {
-		return errors.New("an empty name")
-	}
-	*f = folder(name)
-	return nil
 }
 
 // policies are those of --fsync, with the names that redis has for them.
@@ -53,7 +40,7 @@ func (f *logFlags) open(
 		return nil, nil
 	}
 	had := m.Len()
-	log, err := durable.Open(string(f.Log), m, durable.Config{Sync: policies[f.Fsync],
+	log, err := durable.Open(f.Log, m, durable.Config{Sync: policies[f.Fsync],
 		Report: func(err error) { fmt.Fprintln(e.Err, err) }})
 	switch {
 	case errors.Is(err, durable.ErrForeign) && had > 0:

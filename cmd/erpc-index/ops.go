@@ -26,7 +26,7 @@ type deleteCmd struct {
 
 type scanCmd struct {
 	clientFlags
-	From  string `help:"The first key." placeholder:"KEY"`
+	From  string `help:"The first key." placeholder:"KEY" empty:""`
 	Count uint64 `default:"100" help:"Keys at most; default ${default}." placeholder:"N"`
 }
 

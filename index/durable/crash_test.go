@@ -16,7 +16,7 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// text is what a map has.
+// text lists the keys and values of a map.
 func text[V any](m tree[V]) string {
 	var b strings.Builder
 	for key, value := range m.Ascend(nil) {
@@ -25,7 +25,7 @@ func text[V any](m tree[V]) string {
 	return b.String()
 }
 
-// life is what was done with a map, and what was acknowledged.
+// life records the writes of a map, and which of them were acknowledged.
 type life struct {
 	t      *testing.T
 	r      *rand.Rand // of the writes, which are the same each time

@@ -5,7 +5,7 @@
 //
 //	lock     is locked while a process uses the folder
 //	log-N    the writes, in order; the next file begins when one is large. N counts from 1
-//	base-N   a snapshot: all that log-1 to log-N say. base-0 is what a new folder began with
+//	base-N   a snapshot of the map after log-1 to log-N. A new folder begins with base-0
 //	*.new    a file that is not complete
 //
 // A map is its last base and the logs behind that. Older files are removed. All files have one

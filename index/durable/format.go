@@ -104,7 +104,7 @@ func (id identity) sum(b []byte, at int64) uint32 {
 	return crc32.Update(crc32.Checksum(salt[:], castagnoli), castagnoli, b[:24])
 }
 
-// frameHead is what the first bytes of a frame say.
+// frameHead holds the fields of the first bytes of a frame.
 type frameHead struct {
 	size   int64 // of the payload
 	sum    uint32

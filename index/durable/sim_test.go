@@ -228,7 +228,7 @@ func (d *simDisk) killed() *simDisk {
 	return n
 }
 
-// page is what the disk writes at once.
+// page is the size in bytes of the unit that the disk writes.
 const page = 16
 
 // powerFailed returns a folder as a power failure may leave it. Nothing that was not synced is
@@ -253,8 +253,8 @@ func (d *simDisk) powerFailed(r *rand.Rand) *simDisk {
 	return n
 }
 
-// left is what a power failure leaves of a file: what was synced, and of the rest a beginning, or
-// some pages.
+// left returns what a power failure leaves of a file: the synced bytes, and of the rest a
+// beginning, or some pages.
 func (f *simFile) left(r *rand.Rand) []byte {
 	c := &simFile{data: f.data, kept: bytes.Clone(f.kept)}
 	if r == nil {

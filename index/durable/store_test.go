@@ -17,7 +17,7 @@ import (
 	"github.com/userspace-rpc/erpc/index"
 )
 
-// TestOrder: goroutines write to the same keys at once. What comes back is what the map had.
+// TestOrder: goroutines write to the same keys at once. The map has the same after a restart.
 func TestOrder(t *testing.T) {
 	for _, policy := range policies {
 		path := t.TempDir()

@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// writer is what the goroutine that writes a log knows.
+// writer holds the state of the goroutine that writes a log. Nobody else touches it.
 type writer struct {
 	log     *sink
 	spare   []byte

@@ -8,6 +8,7 @@ import (
 	"io"
 	"os"
 	"os/signal"
+	"reflect"
 	"slices"
 	"strings"
 	"syscall"
@@ -128,7 +129,10 @@ func (a App) run(
 		fmt.Fprintf(e.Err, "%s: %s; see %s --help\n", a.Name, OneLine(err), a.where(err))
 		return Usage
 	}
-	if err := run(e, parsed); err != nil {
+	if err = nothing(parsed); err == nil {
+		err = run(e, parsed)
+	}
+	if err != nil {
 		var u UsageError
 		if node := parsed.Selected(); errors.As(err, &u) && node != nil {
 			fmt.Fprintf(e.Err, "%s: %s; see %s --help\n", a.Name, OneLine(err), node.FullPath())
@@ -137,6 +141,19 @@ func (a App) run(
 		return a.fail(e, err)
 	}
 	return Done
+}
+
+// nothing returns an error for a flag that was given the empty text, as by a variable that is not
+// set: the command would run as without the flag, with no log say, or no keys. Those with the tag
+// empty may have it.
+func nothing(parsed *kong.Context) error {
+	for _, p := range parsed.Path {
+		if f := p.Flag; f != nil && f.Target.Kind() == reflect.String && f.Target.Len() == 0 &&
+			!f.Tag.Has("empty") {
+			return Usagef("--%s: nothing is behind it", f.Name)
+		}
+	}
+	return nil
 }
 
 // negative returns the place of the first argument that is a negative number or a time, if nothing

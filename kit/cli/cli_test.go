@@ -39,6 +39,8 @@ type sayCmd struct {
 	Word string `arg:""`
 	To   string `arg:"" optional:""`
 	JSON bool
+	Log  string
+	From string `empty:""`
 }
 
 func (c *sayCmd) Run(e *Env) error {
@@ -59,22 +61,24 @@ func TestRun(t *testing.T) {
 		status   int
 		out, err string // parts; empty: nothing at all
 	}{
-		"say hi":        {Done, "said hi\n", ""},
-		"say hi --json": {Done, `["hi"]` + "\n", ""},
-		"":              {Done, "Say it.", ""},
-		"--help":        {Done, "Say it.", ""},
-		"say usage":     {Usage, "", "tell: say: 2 words too many; see tell say --help\n"},
-		"say lines":     {Failed, "", "tell: one; two\n"},
-		"say":           {Usage, "", "; see tell say --help\n"},
-		"say x --bad":   {Usage, "", "unknown flag --bad; see tell say --help\n"},
-		"say -5ms":      {Done, "said -5ms\n", ""},
-		"say --json -5": {Done, `["-5"]` + "\n", ""},
-		"say -- -5":     {Done, "said -5\n", ""},
-		"say -5 --json": {Usage, "", "unknown flag -5"},
-		"say -5 -6":     {Done, "said -5\n", ""},
-		"-5":            {Usage, "", "see tell --help\n"},
-		"say full":      {Failed, "", "ulimit -n"},
-		"--nonsense":    {Usage, "", "tell: unknown flag --nonsense; see tell --help\n"},
+		"say hi":         {Done, "said hi\n", ""},
+		"say hi --from=": {Done, "said hi\n", ""},
+		"say hi --log=":  {Usage, "", "tell: --log: nothing is behind it; see tell say --help\n"},
+		"say hi --json":  {Done, `["hi"]` + "\n", ""},
+		"":               {Done, "Say it.", ""},
+		"--help":         {Done, "Say it.", ""},
+		"say usage":      {Usage, "", "tell: say: 2 words too many; see tell say --help\n"},
+		"say lines":      {Failed, "", "tell: one; two\n"},
+		"say":            {Usage, "", "; see tell say --help\n"},
+		"say x --bad":    {Usage, "", "unknown flag --bad; see tell say --help\n"},
+		"say -5ms":       {Done, "said -5ms\n", ""},
+		"say --json -5":  {Done, `["-5"]` + "\n", ""},
+		"say -- -5":      {Done, "said -5\n", ""},
+		"say -5 --json":  {Usage, "", "unknown flag -5"},
+		"say -5 -6":      {Done, "said -5\n", ""},
+		"-5":             {Usage, "", "see tell --help\n"},
+		"say full":       {Failed, "", "ulimit -n"},
+		"--nonsense":     {Usage, "", "tell: unknown flag --nonsense; see tell --help\n"},
 	} {
 		var out, err strings.Builder
 		e := &Env{Ctx: t.Context(), In: strings.NewReader(""), Out: &out, Err: &err}
