@@ -14,7 +14,7 @@
 //	header  0 magic u64 · 8 version u32 · 12 kind of values u32 · 16 index u64 · 24 N u64 ·
 //	        32 log or base u32 · 36 zero u32 · 40 CRC-32C u32 · 44 zero u32
 //	frame   0 magic u32 · 4 size of payload u32 · 8 its CRC-32C u32 · 12 flags u32 ·
-//	        16 synced u64 · 24 CRC-32C u32 · 28 zero u32 · 32 payload, filled up to a multiple of 8
+//	        16 synced u64 · 24 CRC-32C u32 · 28 zero u32 · 32 payload, filled up to 8 n bytes
 //	record  operation (1), length of key (1), key, and of a put the value: 8 bytes, or its length
 //	        u32 and the value
 //

@@ -8,14 +8,68 @@ import (
 	"math/rand/v2"
 	"os"
 	"path/filepath"
+	"runtime"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
 
 	"github.com/userspace-rpc/erpc/index"
 )
+
+// meanwhile is a map that does something between a change and what follows it.
+type meanwhile struct {
+	tree[uint64]
+	then func()
+}
+
+func (m *meanwhile) Put(key []byte, v uint64) (old uint64, there bool, err error) {
+	old, there, err = m.tree.Put(key, v)
+	if then := m.then; then != nil {
+		m.then = nil
+		then()
+	}
+	return old, there, err
+}
+
+// TestOrderOfKey: two writes to a key are in the log in the order in which the map had them, though
+// the second one comes between the change by the first and its record.
+func TestOrderOfKey(t *testing.T) {
+	d, m := newSimDisk(), index.NewMap()
+	s := numbers(m)
+	if err := s.open(d, Config{}); err != nil {
+		t.Fatal(err)
+	}
+	second := make(chan error, 1)
+	s.m = &meanwhile{s.m, func() {
+		var done atomic.Bool
+		go func() {
+			_, _, err := s.Put([]byte("key"), 2)
+			done.Store(true)
+			second <- err
+		}()
+		for i := 0; i < 10000 && !done.Load(); i++ {
+			runtime.Gosched() // it waits for the key
+		}
+	}}
+	_, _, err := s.Put([]byte("key"), 1)
+	if err = errors.Join(err, <-second, s.Close()); err != nil {
+		t.Fatal(err)
+	}
+	again := index.NewMap()
+	s = numbers(again)
+	if err := s.open(d, Config{}); err != nil {
+		t.Fatal(err)
+	}
+	if had, _ := m.Get([]byte("key")); had != 2 || text(again) != text(m) {
+		t.Errorf("the map had %d: %s, and has %s", had, text(m), text(again))
+	}
+	if err := s.Close(); err != nil {
+		t.Error(err)
+	}
+}
 
 // TestOrder: goroutines write to the same keys at once. The map has the same after a restart.
 func TestOrder(t *testing.T) {

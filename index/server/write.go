@@ -105,7 +105,7 @@ func refuse(h erpc.ReqHandle, err error) {
 func fault(err error) error {
 	code := erpc.CodeInvalidArgument
 	switch {
-	case errors.Is(err, message.ErrFull):
+	case errors.Is(err, message.ErrFull), errors.Is(err, durable.ErrBehind):
 		code = erpc.CodeResourceExhausted
 	case errors.Is(err, durable.ErrFailed), errors.Is(err, durable.ErrClosed):
 		code = erpc.CodeFailedPrecondition
