@@ -7,6 +7,7 @@ import (
 	"io"
 	"os"
 	"os/exec"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -36,13 +37,8 @@ func StartServer(f *NetFlags, threads int, pin string, extra ...string) (*child,
 		"--credits=" + strconv.Itoa(f.Credits),
 		"--slots=" + strconv.Itoa(f.Slots), "--cc=" + f.CC,
 		"--link-rate=" + strconv.FormatFloat(f.LinkRate, 'g', -1, 64),
-		"--pin=" + pin, "--gc=" + strconv.Itoa(f.GC)}
-	if f.XDPMode != "" {
-		args = append(args, "--xdp-mode="+f.XDPMode)
-	}
-	if f.Wait != "" {
-		args = append(args, "--wait="+f.Wait)
-	}
+		"--pin=" + pin, "--gc=" + strconv.Itoa(f.GC),
+		"--xdp-mode=" + f.XDPMode, "--wait=" + f.Wait}
 	if f.OwnCore {
 		args = append(args, "--own-core")
 	}
@@ -63,7 +59,8 @@ func StartServer(f *NetFlags, threads int, pin string, extra ...string) (*child,
 	for _, name := range f.switches.list() {
 		args = append(args, "--"+name)
 	}
-	c := &child{cmd: exec.Command(self, append(args, extra...)...), ended: make(chan struct{})}
+	args = slices.DeleteFunc(append(args, extra...), unset)
+	c := &child{cmd: exec.Command(self, args...), ended: make(chan struct{})}
 	c.cmd.Stderr = &c.said
 	cli.OwnGroup(c.cmd)
 	if c.stdin, err = c.cmd.StdinPipe(); err != nil {
@@ -91,6 +88,9 @@ func StartServer(f *NetFlags, threads int, pin string, extra ...string) (*child,
 	c.Addrs = ready.Addrs
 	return c, nil
 }
+
+// unset tells that a flag has nothing behind it, as that of an empty setting.
+func unset(arg string) bool { return strings.HasPrefix(arg, "--") && strings.HasSuffix(arg, "=") }
 
 // PID is the number of the process.
 func (c *child) PID() int { return c.cmd.Process.Pid }
