@@ -33,6 +33,9 @@ func TestMain(m *testing.M) {
 const testTick = 20 * time.Millisecond
 
 func testContext(t *testing.T) context.Context {
+	if _, ends := t.Deadline(); !ends { // -timeout 0: as long as it takes
+		return t.Context()
+	}
 	ctx, cancel := context.WithTimeout(t.Context(), 3*time.Minute)
 	t.Cleanup(cancel)
 	return ctx
