@@ -65,12 +65,17 @@ func (b *bucket) find(k uint64) int {
 func (t *Table) Len() int { return t.n }
 
 // Get returns the value of k.
+//
+//gopt:batch B=32 name=getBatch
 func (t *Table) Get(k uint64) (value uint64, ok bool) {
 	h := hash(k)
 	b := &t.buckets[t.first(h)]
+	gopt.Expensive(b)
 	i := b.find(k)
 	if i == ways {
+		// The other bucket.
 		b = &t.buckets[t.second(h)]
+		gopt.Expensive(b)
 		i = b.find(k)
 	}
 	if i == ways || k == 0 {
