@@ -93,14 +93,20 @@ func (n *node) belowAll(k uint64) (count uint32) {
 }
 
 // Get returns the value of k.
+//
+//gopt:batch B=32 name=getBatch with=below:belowAll
 func (t *Tree) Get(k uint64) (value uint64, ok bool) {
 	if t.n == 0 {
 		return 0, false
 	}
 	at := uint32(0)
-	for l, level := range t.levels {
-		at = t.child(l, at*fan+level[at].below(k))
+	for l := range t.levels {
+		n := &t.levels[l][at]
+		gopt.Expensive(n)
+		at = t.child(l, at*fan+n.below(k))
 	}
+	gopt.Expensive(&t.keys[at])
+	gopt.Expensive(&t.values[at])
 	return t.inLeaf(at, t.keys[at].below(k), k)
 }
 

@@ -23,8 +23,11 @@ func New(n int, r *rand.Rand) Ring {
 }
 
 // Follow returns where steps steps lead from start.
+//
+//gopt:batch B=32 name=followBatch shared=steps
 func (r Ring) Follow(start uint32, steps int) uint32 {
 	for range steps {
+		gopt.Expensive(&r[start])
 		start = r[start]
 	}
 	return start

@@ -16,12 +16,18 @@ func NewV4(routes []Route) (*V4, error) {
 }
 
 // Lookup returns the next hop of an address, a big-endian number, or NoRoute.
+//
+//gopt:batch B=32 name=lookupBatch
 func (t *V4) Lookup(addr uint32) uint32 {
-	e := t.trie.entries[addr>>8]
-	if e&more != 0 {
-		e = t.trie.entries[start(e)+addr&0xff]
+	entry := &t.trie.entries[addr>>8]
+	gopt.Expensive(entry)
+	e := *entry
+	if e&more == 0 {
+		return e
 	}
-	return e
+	entry = &t.trie.entries[start(e)+addr&0xff]
+	gopt.Expensive(entry)
+	return *entry
 }
 
 // LookupBatch looks all addresses up, interleaved: hops, which is at least as long, gets the next
@@ -67,10 +73,16 @@ func NewV6(routes []Route) (*V6, error) {
 }
 
 // Lookup returns the next hop of an address, or NoRoute.
+//
+//gopt:batch B=32 name=lookupBatch values=addr
 func (t *V6) Lookup(addr *[16]byte) uint32 {
-	e := t.trie.entries[root(addr)]
+	entry := &t.trie.entries[root(addr)]
+	gopt.Expensive(entry)
+	e := *entry
 	for i := 3; e&more != 0; i++ { // the last byte's group has no further ones
-		e = t.trie.entries[start(e)+uint32(addr[i])]
+		entry = &t.trie.entries[start(e)+uint32(addr[i])]
+		gopt.Expensive(entry)
+		e = *entry
 	}
 	return e
 }

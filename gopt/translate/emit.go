@@ -39,7 +39,7 @@ func (l *lowered) lists() (decls, counts, asks string) {
 	return decls, counts, asks
 }
 
-func (l *lowered) count(m *mark) string { return "n" + strings.TrimPrefix(m.list, "l") }
+func (l *lowered) count(m *mark) string { return "n" + strings.TrimPrefix(m.list, "lines") }
 
 // write returns the text of the function; all has its variables.
 func (l *lowered) write(all []*variable) string {

@@ -96,6 +96,11 @@ func (f *function) mentions(n ast.Node) flow {
 		}
 		return true
 	})
+	for v := range out.reads {
+		if v.obj != nil && n.Pos() <= v.obj.Pos() && v.obj.Pos() < n.End() {
+			delete(out.reads, v) // it begins here
+		}
+	}
 	f.kills(n, &out)
 	return out
 }

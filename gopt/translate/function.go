@@ -52,7 +52,11 @@ type mark struct {
 	typ   string // of the address
 	lines string
 	list  string // where it is put aside
+	kept  bool   // the list is there already
 }
+
+// reserved has the names that generated text uses.
+var reserved = map[string]bool{"len": true, "min": true, "uint8": true, "int": true, "gopt": true}
 
 // newFunction returns nil if a refusal makes the rest meaningless.
 func newFunction(u *unit, decl *ast.FuncDecl, c *ast.Comment) *function {
@@ -81,7 +85,7 @@ func newFunction(u *unit, decl *ast.FuncDecl, c *ast.Comment) *function {
 		}
 		return true
 	})
-	for _, name := range []string{"len", "min", "uint8", "int", "gopt"} {
+	for name := range reserved {
 		f.names[name] = true
 	}
 	f.taken()

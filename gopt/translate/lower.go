@@ -133,7 +133,6 @@ func (l *lowered) block(list []ast.Stmt, from, to token.Pos) {
 			if run.jumps = jumps; len(jumps) > 0 {
 				run.flow = l.follow(run.stmts)
 				run.flow.kills = set{} // it may leave before
-				run.flow.reads = run.flow.named
 				l.add(run)
 				run = nil
 			}

@@ -57,13 +57,11 @@ func (f *function) stages() string {
 		return ""
 	}
 	g.i, g.n = f.fresh("i"), f.fresh("n")
-	for _, s := range g.list {
+	for k, s := range g.list {
+		g.returns(s, k+1 == len(g.list))
 		if s.leave && g.live == "" {
 			g.live, g.left, g.was = f.fresh("live"), f.fresh("left"), f.fresh("was")
 		}
-	}
-	for k, s := range g.list {
-		g.returns(s, k+1 == len(g.list))
 	}
 	f.rename()
 	f.sortEdits()
@@ -246,15 +244,14 @@ func (f *function) index(array, i string) string {
 }
 
 func (g *staged) write() string {
-	var body strings.Builder
+	var body, list strings.Builder
 	b := g.dir.batch
 	first := g.own[0].slice
-	var list string
 	for k, s := range g.list {
 		body.WriteString(g.stage(k, s))
-		if s.point != nil {
-			for _, m := range s.point.marks {
-				list += fmt.Sprintf("%s [%d]%s\n", m.list, b, m.typ)
+		for i := 0; s.point != nil && i < len(s.point.marks); i++ {
+			if m := s.point.marks[i]; !m.kept {
+				fmt.Fprintf(&list, "%s [%d]%s\n", m.list, b, m.typ)
 			}
 		}
 	}
@@ -266,7 +263,7 @@ func (g *staged) write() string {
 			fmt.Fprintf(&out, "%s [%d]%s\n", a, b, v.typ)
 		}
 	}
-	out.WriteString(list)
+	out.WriteString(list.String())
 	if g.live != "" {
 		fmt.Fprintf(&out, "%s [%d]uint8 // lookups that have not returned\n%s int\n", g.live, b, g.left)
 	}
@@ -304,29 +301,42 @@ func (g *staged) stage(k int, s *stage) string {
 		fmt.Fprintf(&b, "for %s := range %s[:%s] {\n", g.i, g.own[0].slice, g.n)
 	}
 	b.WriteString(g.loads(k, s))
+	var text strings.Builder
 	for _, p := range s.parts {
-		b.WriteString(g.cut(p.from, p.to))
+		text.WriteString(g.cut(p.from, p.to))
 	}
-	b.WriteString("\n" + g.stores(k, s))
+	b.WriteString(strings.TrimSpace(text.String()) + "\n" + g.stores(k, s))
 	at, count := g.i, g.n
 	if !last && (divided || s.leave) {
 		at, count = g.left, g.left
 		fmt.Fprintf(&b, "%s = uint8(%s)\n", g.index(g.live, g.left), g.i)
 	}
 	var asks string
-	if !last {
-		for j := range s.point.marks {
-			m := &s.point.marks[j]
+	for j := 0; !last && j < len(s.point.marks); j++ {
+		m := &s.point.marks[j]
+		if m.list = g.array(m.arg); m.list != "" && at == g.i {
+			m.kept = true // the variable's own array has the addresses
+		} else {
 			m.list = g.fresh("lines")
 			fmt.Fprintf(&b, "%s = %s\n", g.index(m.list, at), g.of(m.arg))
-			asks += fmt.Sprintf("%sPrefetch(%s[:%s], %s)\n", g.unit.marks, m.list, count, m.lines)
 		}
-		if at == g.left {
-			b.WriteString(g.left + "++\n")
+		asks += fmt.Sprintf("%sPrefetch(%s[:%s], %s)\n", g.unit.marks, m.list, count, m.lines)
+	}
+	if at != g.i {
+		b.WriteString(g.left + "++\n")
+	}
+	b.WriteString("}\n" + strings.Trim(s.after, " \t\n;") + "\n" + asks)
+	return b.String()
+}
+
+// array returns the array of a variable that lives across a mark; "" for anything else.
+func (g *staged) array(e ast.Expr) string {
+	if id, ok := e.(*ast.Ident); ok {
+		if v := g.variableOf(id); v != nil {
+			return g.arrays[v]
 		}
 	}
-	b.WriteString("}\n" + strings.TrimLeft(s.after, " \t\n;") + "\n" + asks)
-	return b.String()
+	return ""
 }
 
 // loads has the variables of a stage that come from before it.

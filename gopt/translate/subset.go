@@ -95,7 +95,7 @@ func (f *function) rangeKinds(s *ast.RangeStmt) {
 			what = "a string"
 		}
 	case *types.Array:
-		if s.Value != nil {
+		if id, ok := s.Value.(*ast.Ident); s.Value != nil && !(ok && id.Name == "_") {
 			what = "an array by value: take its address"
 		}
 	case *types.Slice, *types.Pointer:

@@ -174,6 +174,9 @@ func (l *lowered) ambiguous(v *variable, before []*variable) bool {
 			return true
 		}
 	}
+	if reserved[v.name] {
+		return true
+	}
 	if v.slice != "" {
 		return false
 	}
