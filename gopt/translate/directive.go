@@ -40,7 +40,8 @@ func directiveOf(decl *ast.FuncDecl) *ast.Comment {
 func readDirective(u *unit, decl *ast.FuncDecl, c *ast.Comment) directive {
 	d := directive{batch: 32, name: decl.Name.Name + "Batch", with: map[string]string{}}
 	seen := map[string]bool{}
-	for _, word := range strings.Fields(strings.TrimPrefix(c.Text, directiveWord)) {
+	text, _, _ := strings.Cut(strings.TrimPrefix(c.Text, directiveWord), " //")
+	for _, word := range strings.Fields(text) {
 		key, value, ok := strings.Cut(word, "=")
 		bad := !ok || value == "" || seen[key]
 		seen[key] = true

@@ -83,18 +83,17 @@ func (l *lowered) write(all []*variable) string {
 			fmt.Fprintf(&out, "case %d:\ngoto after%d\n", n.point.number, n.point.number)
 		}
 	}
-	out.WriteString("}\n" + s.begin + ":\n" + l.arrive(in[0]))
+	out.WriteString("}\n" + l.done.name + ":\n" + l.arrive(in[0]))
 	out.WriteString(body.String())
 	for _, x := range l.waiting {
 		if x.used {
 			out.WriteString(x.name + ":\n")
 		}
 	}
-	if l.done.used {
-		out.WriteString(l.done.name + ":\n")
+	if !l.dead || len(l.waiting) > 0 {
+		out.WriteString("goto " + l.done.name + "\n")
 	}
-	fmt.Fprintf(&out, "if %s < len(%s) {\ngoto %s\n}\n%s--\n%s = %s\n}\n%s}\n}\n", s.next, first,
-		s.begin, s.busy, l.index(s.all, s.turn), l.index(s.all, s.busy), asks)
+	out.WriteString("}\n" + asks + "}\n}\n")
 	return out.String()
 }
 
@@ -111,6 +110,8 @@ func fields(list []*variable) string {
 func (l *lowered) arrive(live set) string {
 	var b strings.Builder
 	s := l.slot
+	fmt.Fprintf(&b, "if %s >= len(%s) {\n%s--\n%s = %s\ncontinue\n}\n", s.next, l.own[0].slice,
+		s.busy, l.index(s.all, s.turn), l.index(s.all, s.busy))
 	fmt.Fprintf(&b, "%s = %s\n%s++\n", s.number(), s.next, s.next)
 	for _, v := range l.own {
 		if live[v] {

@@ -136,6 +136,7 @@ func (f *function) fields() {
 		}
 		if len(field.Names) == 0 {
 			f.refuse(field.Pos(), "a parameter without a name")
+			return
 		}
 	}
 	for _, name := range slices.Concat(f.dir.shared, f.dir.values) {

@@ -348,15 +348,9 @@ func (l *lowered) switchHead(s *ast.SwitchStmt, cases []*label, other *label) st
 }
 
 // outward replaces breaks, continues and returns by jumps, and returns the labels that a statement
-// without marks can jump to. A goto out of the statement is refused.
+// without marks can jump to.
 func (l *lowered) outward(s ast.Stmt) (jumps []*label) {
-	inside := map[types.Object]bool{}
-	ast.Inspect(s, func(n ast.Node) bool {
-		if x, ok := n.(*ast.LabeledStmt); ok {
-			inside[l.info.Defs[x.Label]] = true
-		}
-		return true
-	})
+	inside := l.labelsIn(s)
 	var walk func(n ast.Node, loop, breakable bool)
 	walk = func(n ast.Node, loop, breakable bool) {
 		ast.Inspect(n, func(m ast.Node) bool {
@@ -374,7 +368,6 @@ func (l *lowered) outward(s ast.Stmt) (jumps []*label) {
 					return false
 				}
 			case *ast.ReturnStmt:
-				l.done.used = true
 				l.edits = append(l.edits, edit{x.Pos(), x.End(), func() string {
 					return l.result(x, l.slot.number()) + "goto " + l.done.name
 				}})
@@ -406,13 +399,27 @@ func (l *lowered) outward(s ast.Stmt) (jumps []*label) {
 	return jumps
 }
 
+// labelsIn returns the labels within a statement, and refuses a goto that leads out of it.
+func (f *function) labelsIn(s ast.Node) map[types.Object]bool {
+	inside := map[types.Object]bool{}
+	ast.Inspect(s, func(n ast.Node) bool {
+		if x, ok := n.(*ast.LabeledStmt); ok {
+			inside[f.info.Defs[x.Label]] = true
+		}
+		return true
+	})
+	ast.Inspect(s, func(n ast.Node) bool {
+		if x, ok := n.(*ast.BranchStmt); ok && x.Tok == token.GOTO && !inside[f.info.Uses[x.Label]] {
+			f.refuse(x.Pos(), "goto %s leads out of a statement without marks", x.Label.Name)
+		}
+		return true
+	})
+	return inside
+}
+
 // branch returns where a break or a continue leads outside of its statement; nil if it stays.
 func (l *lowered) branch(x *ast.BranchStmt, inside map[types.Object]bool, loop, breakable bool) *label {
-	if x.Tok == token.FALLTHROUGH || x.Label != nil && inside[l.info.Uses[x.Label]] {
-		return nil
-	}
-	if x.Tok == token.GOTO {
-		l.refuse(x.Pos(), "goto %s leads out of a statement without marks", x.Label.Name)
+	if x.Tok == token.FALLTHROUGH || x.Tok == token.GOTO || x.Label != nil && inside[l.info.Uses[x.Label]] {
 		return nil
 	}
 	if x.Label == nil && (x.Tok == token.CONTINUE && loop || x.Tok == token.BREAK && breakable) {

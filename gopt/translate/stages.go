@@ -80,6 +80,7 @@ func (g *staged) split() {
 		if !g.isMark(body.List[i]) {
 			s.parts = append(s.parts, parts[i])
 			s.stmts = append(s.stmts, body.List[i])
+			g.labelsIn(body.List[i])
 			continue
 		}
 		var marks []ast.Stmt
@@ -325,7 +326,11 @@ func (g *staged) stage(k int, s *stage) string {
 	if at != g.i {
 		b.WriteString(g.left + "++\n")
 	}
-	b.WriteString("}\n" + strings.Trim(s.after, " \t\n;") + "\n" + asks)
+	b.WriteString("}\n")
+	if after := strings.Trim(s.after, " \t\n;"); after != "" {
+		b.WriteString(after + "\n")
+	}
+	b.WriteString(asks)
 	return b.String()
 }
 

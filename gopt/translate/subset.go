@@ -214,7 +214,9 @@ func (f *function) addressed(e ast.Expr) {
 		switch x := ast.Unparen(e).(type) {
 		case *ast.Ident:
 			if v, ok := f.object(x).(*types.Var); ok && f.local(v) && !f.shared[v] {
-				f.enterUse(v).taken = x.Pos()
+				if w := f.enterUse(v); !w.taken.IsValid() {
+					w.taken = x.Pos()
+				}
 			}
 			return
 		case *ast.IndexExpr:

@@ -21,13 +21,14 @@ func (s slot) number() string { return s.one + "." + s.of }
 // switched returns the text of the batched function.
 func (f *function) switched() string {
 	l := &lowered{function: f, counts: map[string]int{}, assigned: map[ast.Node]bool{},
-		done: &label{name: "done"}}
+		done: &label{name: "begin"}}
 	l.slot = slot{typ: f.fresh("lookup"), all: f.fresh("lookups"), one: f.fresh("s"),
 		of: f.fresh("of"), at: f.fresh("at"), next: f.fresh("next"), busy: f.fresh("busy"),
-		turn: f.fresh("j"), begin: "begin"}
+		turn: f.fresh("j")}
 	l.line(newFlow(), func() string { return "" })
 	l.block(f.decl.Body.List, f.decl.Body.Lbrace+1, f.decl.Body.Rbrace)
-	for _, x := range append(l.waiting, l.done) {
+	l.done.at = len(l.nodes)
+	for _, x := range l.waiting {
 		x.at = len(l.nodes)
 	}
 	l.unmovable(l.nodeOf)

@@ -42,7 +42,6 @@ func (t *table) figure5Batch(ks []uint32, out []uint32) {
 			}
 			out[i] = *v
 		}
-
 		ks, out = ks[n:], out[n:]
 	}
 }
@@ -85,7 +84,6 @@ func (t *table) earlyBatch(ks []uint32, sums []uint32) {
 			lines[left] = &t.order[at]
 			left++
 		}
-
 		g.Prefetch(lines[:left], 1)
 		was1 := left
 		left = 0
@@ -105,7 +103,6 @@ func (t *table) earlyBatch(ks []uint32, sums []uint32) {
 			lines3[left] = &t.entries[x]
 			left++
 		}
-
 		g.Prefetch(lines2[:left], 1)
 		g.Prefetch(lines3[:left], 1)
 		was2 := left
@@ -125,7 +122,6 @@ func (t *table) earlyBatch(ks []uint32, sums []uint32) {
 			lines4[left] = &t.order[place(k)]
 			left++
 		}
-
 		g.Prefetch(lines4[:left], 1)
 		was3 := left
 		for _, i2 := range live[:was3] {
@@ -133,7 +129,6 @@ func (t *table) earlyBatch(ks []uint32, sums []uint32) {
 			sum := sums2[i2]
 			sums[i2] = sum + t.order[place(k)]
 		}
-
 		ks, sums = ks[n:], sums[n:]
 	}
 }
@@ -167,6 +162,11 @@ func (t *table) followBatch(ks []uint32, out []uint32) {
 				goto after1
 			}
 		begin:
+			if next >= len(ks) {
+				busy--
+				lookups[j&7] = lookups[busy&7]
+				continue
+			}
 			s.of = next
 			next++
 			k = ks[s.of]
@@ -203,13 +203,7 @@ func (t *table) followBatch(ks []uint32, out []uint32) {
 		end1:
 			// the end
 			out[s.of] = n
-			goto done
-		done:
-			if next < len(ks) {
-				goto begin
-			}
-			busy--
-			lookups[j&7] = lookups[busy&7]
+			goto begin
 		}
 		g.Prefetch(lines[:busy], 1)
 	}
@@ -250,6 +244,11 @@ func (t *table) labelsBatch(ks []uint32, rs []uint32) {
 				goto after1
 			}
 		begin:
+			if next >= len(ks) {
+				busy--
+				lookups[j2] = lookups[busy]
+				continue
+			}
 			s.of = next
 			next++
 			k = ks[s.of]
@@ -310,13 +309,7 @@ func (t *table) labelsBatch(ks []uint32, rs []uint32) {
 			goto loop1
 		end1:
 			rs[s.of] = r
-			goto done
-		done:
-			if next < len(ks) {
-				goto begin
-			}
-			busy--
-			lookups[j2] = lookups[busy]
+			goto begin
 		}
 		g.Prefetch(lines[:busy], 1)
 	}
@@ -364,6 +357,11 @@ func (t *table) casesBatch(ks []uint32, out []uint32) {
 				goto after4
 			}
 		begin:
+			if next >= len(ks) {
+				busy--
+				lookups[j&3] = lookups[busy&3]
+				continue
+			}
 			s.of = next
 			next++
 			k = ks[s.of]
@@ -412,7 +410,7 @@ func (t *table) casesBatch(ks []uint32, out []uint32) {
 			goto end1
 		case3:
 			out[s.of] = x
-			goto done
+			goto begin
 		case4:
 			lines[n&3] = &t.order[w]
 			n++
@@ -461,13 +459,7 @@ func (t *table) casesBatch(ks []uint32, out []uint32) {
 			goto end2
 		end2:
 			out[s.of] = x ^ y ^ z
-			goto done
-		done:
-			if next < len(ks) {
-				goto begin
-			}
-			busy--
-			lookups[j&3] = lookups[busy&3]
+			goto begin
 		}
 		g.Prefetch(lines[:n], 1)
 		g.Prefetch(lines2[:n2], int(t.depth))
@@ -517,6 +509,11 @@ func (t *table) namesBatch(place_s []uint32, out []uint32) {
 				goto after3
 			}
 		begin:
+			if next2 >= len(place_s) {
+				busy2--
+				lookups[j] = lookups[busy2]
+				continue
+			}
 			s2.of = next2
 			next2++
 			place_ = place_s[s2.of]
@@ -580,13 +577,7 @@ func (t *table) namesBatch(place_s []uint32, out []uint32) {
 			place3 = s2.place3
 			len2 += t.order[place3&255] + uint32(bits.OnesCount32(place3))
 			out[s2.of] = place2 + len2
-			goto done
-		done:
-			if next2 < len(place_s) {
-				goto begin
-			}
-			busy2--
-			lookups[j] = lookups[busy2]
+			goto begin
 		}
 		g.Prefetch(lines[:busy2], 1)
 	}
@@ -654,6 +645,11 @@ func (t *table) rangesBatch(ks []uint32, rs []uint32) {
 				goto after4
 			}
 		begin:
+			if next >= len(ks) {
+				busy--
+				lookups[j] = lookups[busy]
+				continue
+			}
 			s.of = next
 			next++
 			k = ks[s.of]
@@ -746,7 +742,7 @@ func (t *table) rangesBatch(ks []uint32, rs []uint32) {
 			list3 = s.list3
 			if r += t.order[x]; r&63 == 5 {
 				rs[s.of] = r
-				goto done
+				goto begin
 			}
 			i2++
 			goto loop3
@@ -775,13 +771,7 @@ func (t *table) rangesBatch(ks []uint32, rs []uint32) {
 			goto loop4
 		end4:
 			rs[s.of] = r + uint32(i3+b2)
-			goto done
-		done:
-			if next < len(ks) {
-				goto begin
-			}
-			busy--
-			lookups[j] = lookups[busy]
+			goto begin
 		}
 		g.Prefetch(lines[:n], 1)
 		g.Prefetch(lines2[:n2], 1)
@@ -813,12 +803,17 @@ func (t *table) onceBatch(ks []uint32, out []uint32) {
 				goto after1
 			}
 		begin:
+			if next >= len(ks) {
+				busy--
+				lookups[j&31] = lookups[busy&31]
+				continue
+			}
 			s.of = next
 			next++
 			k = ks[s.of]
 			if halved(k) > 1<<20 {
 				out[s.of] = k
-				goto done
+				goto begin
 			}
 		loop1:
 			if !(k > 0 && k < 256) {
@@ -837,14 +832,8 @@ func (t *table) onceBatch(ks []uint32, out []uint32) {
 			{
 				panicky := func(x uint32) uint32 { return x + 1 }
 				out[s.of] = panicky(k)
-				goto done
-			}
-		done:
-			if next < len(ks) {
 				goto begin
 			}
-			busy--
-			lookups[j&31] = lookups[busy&31]
 		}
 		g.Prefetch(lines[:busy], 1)
 	}

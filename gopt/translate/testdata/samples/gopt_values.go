@@ -36,6 +36,11 @@ func answerBatch(t *table, qs []query, limit uint32) {
 				goto after1
 			}
 		begin:
+			if next >= len(qs) {
+				busy--
+				lookups[j&1] = lookups[busy&1]
+				continue
+			}
 			s.of = next
 			next++
 			q = &qs[s.of]
@@ -62,18 +67,13 @@ func answerBatch(t *table, qs []query, limit uint32) {
 			at3 = s.at3
 			if e.key&1 == q.key&1 {
 				q.answer, q.found = e.key, true
-				goto done
+				goto begin
 			}
 			at++
 			at3++
 			goto loop1
 		end1:
-		done:
-			if next < len(qs) {
-				goto begin
-			}
-			busy--
-			lookups[j&1] = lookups[busy&1]
+			goto begin
 		}
 		gopt.Prefetch(lines[:busy], 1)
 	}
@@ -119,6 +119,11 @@ func (t *tree[K, V]) findBatch(keies []K, values []V, oks []bool) {
 				goto after2
 			}
 		begin:
+			if next >= len(keies) {
+				busy--
+				lookups[j&63] = lookups[busy&63]
+				continue
+			}
 			s.of = next
 			next++
 			key = keies[s.of]
@@ -157,7 +162,7 @@ func (t *tree[K, V]) findBatch(keies []K, values []V, oks []bool) {
 		end1:
 			if low == len(t.keys) || t.keys[low] != key {
 				values[s.of], oks[s.of] = value, ok
-				goto done
+				goto begin
 			}
 			lines2[n2&63] = &t.values[low]
 			n2++
@@ -169,13 +174,7 @@ func (t *tree[K, V]) findBatch(keies []K, values []V, oks []bool) {
 			low = s.low
 			value, ok = t.values[low], true
 			values[s.of], oks[s.of] = value, ok
-			goto done
-		done:
-			if next < len(keies) {
-				goto begin
-			}
-			busy--
-			lookups[j&63] = lookups[busy&63]
+			goto begin
 		}
 		gopt.Prefetch(lines[:n], 1)
 		gopt.Prefetch(lines2[:n2], 1)
@@ -204,7 +203,6 @@ func pickBatch[T any](list []T, as []int, unused []int, bs []int, ones []T, twos
 			lines[i&3] = &list[a]
 			lines2[i&3] = &list[b]
 		}
-
 		gopt.Prefetch(lines[:n], 1)
 		gopt.Prefetch(lines2[:n], 1)
 		for i := range as[:n] {
@@ -220,7 +218,6 @@ func pickBatch[T any](list []T, as []int, unused []int, bs []int, ones []T, twos
 			sums2[i&3] = sum
 			lines3[i&3] = &list[a%len(list)]
 		}
-
 		gopt.Prefetch(lines3[:n], 1)
 		for i := range as[:n] {
 			a := as2[i&3]
@@ -231,7 +228,6 @@ func pickBatch[T any](list []T, as []int, unused []int, bs []int, ones []T, twos
 			two = list[a%len(list)]
 			ones[i], twos[i], sums[i] = one, two, sum
 		}
-
 		as, unused, bs, ones, twos, sums = as[n:], unused[n:], bs[n:], ones[n:], twos[n:], sums[n:]
 	}
 }
