@@ -25,8 +25,8 @@ func (t *Tree) getBatch(ks []uint64, values []uint64, oks []bool) {
 	values, oks = values[:len(ks)], oks[:len(ks)]
 	next, busy := 0, min(len(ks), 32)
 	for busy > 0 {
-		nines := 0
-		nines2 := 0
+		n2 := 0
+		n3 := 0
 		for j := 0; j < busy; {
 			s := &lookups[j&31]
 			var (
@@ -42,12 +42,17 @@ func (t *Tree) getBatch(ks []uint64, values []uint64, oks []bool) {
 				goto after2
 			}
 		begin:
+			if next >= len(ks) {
+				busy--
+				lookups[j&31] = lookups[busy&31]
+				continue
+			}
 			s.of = next
 			next++
 			k = ks[s.of]
 			if t.n == 0 {
 				values[s.of], oks[s.of] = 0, false
-				goto done
+				goto begin
 			}
 			at = uint32(0)
 			l = 0
@@ -56,8 +61,8 @@ func (t *Tree) getBatch(ks []uint64, values []uint64, oks []bool) {
 				goto end1
 			}
 			n = &t.levels[l][at]
-			lines[nines&31] = n
-			nines++
+			lines[n2&31] = n
+			n2++
 			s.k = k
 			s.at = at
 			s.l = l
@@ -74,10 +79,10 @@ func (t *Tree) getBatch(ks []uint64, values []uint64, oks []bool) {
 			l++
 			goto loop1
 		end1:
-			lines[nines&31] = &t.keys[at]
-			nines++
-			lines2[nines2&31] = &t.values[at]
-			nines2++
+			lines[n2&31] = &t.keys[at]
+			n2++
+			lines2[n3&31] = &t.values[at]
+			n3++
 			s.k = k
 			s.at = at
 			s.at2 = 2
@@ -87,15 +92,9 @@ func (t *Tree) getBatch(ks []uint64, values []uint64, oks []bool) {
 			k = s.k
 			at = s.at
 			values[s.of], oks[s.of] = t.inLeaf(at, t.keys[at].belowAll(k), k)
-			goto done
-		done:
-			if next < len(ks) {
-				goto begin
-			}
-			busy--
-			lookups[j&31] = lookups[busy&31]
+			goto begin
 		}
-		gopt.Prefetch(lines[:nines], 2)
-		gopt.Prefetch(lines2[:nines2], 2)
+		gopt.Prefetch(lines[:n2], 2)
+		gopt.Prefetch(lines2[:n3], 2)
 	}
 }

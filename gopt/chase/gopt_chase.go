@@ -33,6 +33,11 @@ func (r Ring) followBatch(starts []uint32, steps int, out []uint32) {
 				goto after1
 			}
 		begin:
+			if next >= len(starts) {
+				busy--
+				lookups[j&31] = lookups[busy&31]
+				continue
+			}
 			s.of = next
 			next++
 			start = starts[s.of]
@@ -55,13 +60,7 @@ func (r Ring) followBatch(starts []uint32, steps int, out []uint32) {
 			goto loop1
 		end1:
 			out[s.of] = start
-			goto done
-		done:
-			if next < len(starts) {
-				goto begin
-			}
-			busy--
-			lookups[j&31] = lookups[busy&31]
+			goto begin
 		}
 		gopt.Prefetch(lines[:busy], 1)
 	}

@@ -38,6 +38,11 @@ func (t *Table) getBatch(ks []uint64, values []uint64, oks []bool) {
 				goto after2
 			}
 		begin:
+			if next >= len(ks) {
+				busy--
+				lookups[j&31] = lookups[busy&31]
+				continue
+			}
 			s.of = next
 			next++
 			k = ks[s.of]
@@ -72,16 +77,10 @@ func (t *Table) getBatch(ks []uint64, values []uint64, oks []bool) {
 		end1:
 			if i == ways || k == 0 {
 				values[s.of], oks[s.of] = 0, false
-				goto done
-			}
-			values[s.of], oks[s.of] = b.values[i], true
-			goto done
-		done:
-			if next < len(ks) {
 				goto begin
 			}
-			busy--
-			lookups[j&31] = lookups[busy&31]
+			values[s.of], oks[s.of] = b.values[i], true
+			goto begin
 		}
 		gopt.Prefetch(lines[:busy], 2)
 	}

@@ -20,40 +20,31 @@ func (t *V4) lookupBatch(addrs []uint32, out []uint32) {
 		n := min(len(addrs), 32)
 		for i := range addrs[:n] {
 			addr := addrs[i]
-
 			entry := &t.trie.entries[addr>>8]
-
 			entries[i&31] = entry
 		}
-
 		gopt.Prefetch(entries[:n], 1)
 		left = 0
 		for i := range addrs[:n] {
 			addr := addrs[i]
 			entry := entries[i&31]
-
 			e := *entry
 			if e&more == 0 {
 				out[i] = e
 				continue
 			}
 			entry = &t.trie.entries[start(e)+addr&0xff]
-
 			entries[i&31] = entry
 			live[left&31] = uint8(i)
 			lines[left&31] = entry
 			left++
 		}
-
 		gopt.Prefetch(lines[:left], 1)
 		was2 := left
 		for _, i := range live[:was2] {
 			entry := entries[i&31]
-
 			out[i] = *entry
-
 		}
-
 		addrs, out = addrs[n:], out[n:]
 	}
 }
@@ -90,6 +81,11 @@ func (t *V6) lookupBatch(addrs [][16]byte, out []uint32) {
 				goto after2
 			}
 		begin:
+			if next >= len(addrs) {
+				busy--
+				lookups[j&31] = lookups[busy&31]
+				continue
+			}
 			s.of = next
 			next++
 			addr = &addrs[s.of]
@@ -126,13 +122,7 @@ func (t *V6) lookupBatch(addrs [][16]byte, out []uint32) {
 			goto loop1
 		end1:
 			out[s.of] = e
-			goto done
-		done:
-			if next < len(addrs) {
-				goto begin
-			}
-			busy--
-			lookups[j&31] = lookups[busy&31]
+			goto begin
 		}
 		gopt.Prefetch(lines[:busy], 1)
 	}

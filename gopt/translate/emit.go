@@ -11,7 +11,7 @@ import (
 // It returns the text of their declarations and of the calls at the end of a round. A list that
 // each slot writes to in each round needs no count.
 func (l *lowered) lists() (decls, counts, asks string) {
-	names := map[string]string{}
+	known := map[string]*mark{}
 	var order []*mark
 	single := true
 	for _, p := range l.points {
@@ -19,27 +19,30 @@ func (l *lowered) lists() (decls, counts, asks string) {
 		for i := range p.marks {
 			m := &p.marks[i]
 			key := fmt.Sprint(m.typ, "|", m.lines, "|", i)
-			if names[key] == "" {
-				names[key] = l.fresh("lines")
+			if known[key] == nil {
+				m.list = l.fresh("lines")
+				known[key] = m
 				order = append(order, m)
 			}
-			m.list = names[key]
+			m.list = known[key].list
+			m.same = known[key]
 		}
 	}
 	l.counted = !single || len(order) > 1
 	for _, m := range order {
+		if l.counted {
+			m.count = l.fresh("n")
+		}
 		decls += fmt.Sprintf("%s [%d]%s\n", m.list, l.dir.batch, m.typ)
 		count := l.slot.busy
 		if l.counted {
-			count = l.count(m)
+			count = m.count
 			counts += count + " := 0\n"
 		}
 		asks += fmt.Sprintf("%sPrefetch(%s[:%s], %s)\n", l.unit.marks, m.list, count, m.lines)
 	}
 	return decls, counts, asks
 }
-
-func (l *lowered) count(m *mark) string { return "n" + strings.TrimPrefix(m.list, "lines") }
 
 // write returns the text of the function; all has its variables.
 func (l *lowered) write(all []*variable) string {
@@ -138,7 +141,7 @@ func (l *lowered) turn(p *point, live, stale set, all []*variable) string {
 		m := &p.marks[i]
 		at := s.turn
 		if l.counted {
-			at = l.count(m)
+			at = m.same.count
 		}
 		fmt.Fprintf(&b, "%s = %s\n", l.index(m.list, at), l.of(m.arg))
 		if l.counted {

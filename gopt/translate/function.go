@@ -52,6 +52,8 @@ type mark struct {
 	typ   string // of the address
 	lines string
 	list  string // where it is put aside
+	count string // how many are there, if that is not the number of lookups
+	same  *mark  // the first mark with this list
 	kept  bool   // the list is there already
 }
 
