@@ -5,6 +5,6 @@ package gopt
 // prefetch of all of *p, four cache lines at most, and a change to another lookup in its place.
 func Expensive[T any](p *T) {}
 
-// ExpensiveLines is Expensive for the first lines cache lines from p on. Of the function's variables
-// lines may name those that all lookups share.
+// ExpensiveLines is Expensive for the first lines cache lines from p on. Of the function's
+// variables lines may name those that all lookups share.
 func ExpensiveLines[T any](p *T, lines int) {}

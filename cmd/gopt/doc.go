@@ -1,14 +1,14 @@
 // Command gopt writes batched functions from functions of one lookup, whose waits for memory then
 // overlap. In a package with such functions:
 //
-//	//go:generate go run github.com/userspace-rpc/erpc/cmd/gopt
+//	//go:generate go run github.com/userspace-rpc/erpc/cmd/gopt .
 //
 //	//gopt:batch B=16
 //	func (t *Table) Get(k uint64) (value uint64, ok bool) { ... gopt.Expensive(b) ... }
 //
-//	gopt             translate the package in this folder
+//	gopt .           translate the package in this folder
 //	gopt ./a ./b     ... in these
-//	gopt --check     write nothing; fail if a file is not what it would be
+//	gopt --check .   write nothing; fail if a file is not what it would be
 //
 // The file gopt_NAME.go gets what NAME.go asks for; one that nothing asks for any more is removed.
 // Files are of the platform that the go command builds for, without tests. Package gopt/translate

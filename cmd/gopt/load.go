@@ -65,12 +65,13 @@ func load(dir string) (*loaded, error) {
 		return nil, fmt.Errorf("%s: no Go files", dir)
 	}
 	p := &loaded{path: own.ImportPath}
-	p.Importer = importer.ForCompiler(token.NewFileSet(), "gc", func(path string) (io.ReadCloser, error) {
+	open := func(path string) (io.ReadCloser, error) {
 		if exports[path] == "" {
 			return nil, fmt.Errorf("%s can't be built: %s", path, strings.TrimSpace(errOut.String()))
 		}
 		return os.Open(exports[path])
-	})
+	}
+	p.Importer = importer.ForCompiler(token.NewFileSet(), "gc", open)
 	for _, name := range append(own.GoFiles, own.CgoFiles...) {
 		name = filepath.Join(dir, name)
 		text, err := os.ReadFile(name)

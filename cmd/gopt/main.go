@@ -5,23 +5,26 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"path/filepath"
 	"slices"
 
 	"github.com/alecthomas/kong"
 
 	"github.com/userspace-rpc/erpc/gopt/translate"
 	"github.com/userspace-rpc/erpc/kit/cli"
+	"github.com/userspace-rpc/erpc/kit/outfile"
 )
 
 // command is the command line.
 type command struct {
-	Dirs  []string `arg:"" optional:"" help:"Folders of packages; default this one."`
+	Dirs  []string `arg:"" help:"Folders of packages."`
 	Check bool     `help:"Write nothing; fail if a file is not what it would be."`
 }
 
-// errStale means that files are not what they would be.
-var errStale = errors.New("run go generate")
+// Errors of a run. errStale means that files are not what they would be.
+var (
+	errStale   = errors.New("run go generate")
+	errRefused = errors.New("nothing is written")
+)
 
 func main() { cli.Main(run) }
 
@@ -34,9 +37,6 @@ func run(e *cli.Env, args []string) int {
 }
 
 func (c *command) run(e *cli.Env) error {
-	if len(c.Dirs) == 0 {
-		c.Dirs = []string{"."}
-	}
 	var errs []error
 	for _, dir := range c.Dirs {
 		errs = append(errs, c.folder(e, dir))
@@ -52,7 +52,8 @@ func (c *command) folder(e *cli.Env, dir string) error {
 	}
 	out, err := translate.Package(p.path, p.files, p)
 	if err != nil {
-		return err
+		fmt.Fprintln(e.Err, err) // a line for each refusal
+		return fmt.Errorf("%s: %w", dir, errRefused)
 	}
 	for _, f := range p.files {
 		gone := func(o translate.File) bool { return o.Name == f.Name }
@@ -87,5 +88,10 @@ func (c *command) update(f translate.File) error {
 	case err == nil && !translate.Generated(old):
 		return fmt.Errorf("%s: it is there, and was not generated", f.Name)
 	}
-	return os.WriteFile(filepath.Clean(f.Name), f.Text, 0o644)
+	to, err := outfile.Create(f.Name, 0o644)
+	if err != nil {
+		return err
+	}
+	_, err = to.Write(f.Text)
+	return errors.Join(err, to.Close())
 }

@@ -22,7 +22,8 @@ func (t *Tree) getBatch(ks []uint64, values []uint64, oks []bool) {
 		lines   [32]*node
 		lines2  [32]*node
 	)
-	values, oks = values[:len(ks)], oks[:len(ks)]
+	values = values[:len(ks)]
+	oks = oks[:len(ks)]
 	next, busy := 0, min(len(ks), 32)
 	for busy > 0 {
 		n2 := 0

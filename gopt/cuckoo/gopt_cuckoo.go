@@ -20,7 +20,8 @@ func (t *Table) getBatch(ks []uint64, values []uint64, oks []bool) {
 		lookups [32]lookup
 		lines   [32]*bucket
 	)
-	values, oks = values[:len(ks)], oks[:len(ks)]
+	values = values[:len(ks)]
+	oks = oks[:len(ks)]
 	next, busy := 0, min(len(ks), 32)
 	for busy > 0 {
 		for j := 0; j < busy; {

@@ -29,8 +29,8 @@
 //
 // Without a mark in a loop or a branch the function falls into stages, with the marks between them.
 // Each stage is a loop over up to B lookups that has the text of the source in it. Variables that a
-// later stage names live in an array of B. Where a stage ends with a mark it puts the address aside,
-// and one call asks for all of them. Lookups that return before the last stage leave the batch: the
+// later stage names live in an array of B. Where a stage ends with a mark it puts the address
+// aside, and one call asks for all of them. Lookups that return before the last stage leave the batch: the
 // later stages go through a list of those that are left.
 //
 // # Switch
@@ -52,12 +52,12 @@
 //   - function literals that use variables of the function; those without may stay
 //   - range over functions; with a mark in it also over maps, strings, channels and arrays by value
 //   - a type switch with a mark in it
-//   - goto, if label and goto are not in one statement without marks; Go itself refuses a goto into a
-//     block
+//   - goto, if label and goto are not in one statement without marks; Go itself refuses a goto into
+//     a block
 //   - writes to shared data: to variables of the package, to shared parameters, through pointers,
 //     slices and maps, also by append, copy, clear, delete and sends. Called functions are trusted.
-//   - a pointer to a variable, also by a slice of an array or by a method, that is used on both sides
-//     of a mark: the variable moves between the turns
+//   - a pointer to a variable, also by a slice of an array or by a method, that is used on both
+//     sides of a mark: the variable moves between the turns
 //   - constants and types that are declared in the function and used on both sides of a mark
 //   - a mark that is no statement of its own, or in a function without the directive; a directive
 //     without a mark, with unknown words, or on something else than a function

@@ -72,7 +72,8 @@ func (l *lowered) write(all []*variable) string {
 	s, b := l.slot, l.dir.batch
 	first := l.own[0].slice
 	var out strings.Builder
-	out.WriteString(l.head(fmt.Sprintf("Up to %d lookups take turns, each from one mark to the next.", b)))
+	way := fmt.Sprintf("Up to %d lookups take turns, each from one mark to the next.", b)
+	out.WriteString(l.head(way))
 	fmt.Fprintf(&out, "type %s struct {\n%s int // number of the lookup\n%s uint8 // mark behind "+
 		"which it goes on\n%s}\n", s.typ, s.of, s.at, fields(l.sorted(saved)))
 	fmt.Fprintf(&out, "var (\n%s [%d]%s\n%s)\n%s", s.all, b, s.typ, decls, l.alike())

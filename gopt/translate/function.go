@@ -62,8 +62,8 @@ var reserved = map[string]bool{"len": true, "min": true, "uint8": true, "int": t
 
 // newFunction returns nil if a refusal makes the rest meaningless.
 func newFunction(u *unit, decl *ast.FuncDecl, c *ast.Comment) *function {
-	f := &function{unit: u, decl: decl, dir: readDirective(u, decl, c), vars: map[*types.Var]*variable{},
-		shared: map[*types.Var]bool{}, marked: map[ast.Node]bool{}, names: map[string]bool{},
+	f := &function{unit: u, decl: decl, dir: readDirective(u, decl, c),
+		vars: map[*types.Var]*variable{}, shared: map[*types.Var]bool{}, marked: map[ast.Node]bool{}, names: map[string]bool{},
 		typeNames: map[string]bool{}}
 	before := len(u.list)
 	for _, e := range u.faults {

@@ -418,8 +418,11 @@ func (f *function) labelsIn(s ast.Node) map[types.Object]bool {
 }
 
 // branch returns where a break or a continue leads outside of its statement; nil if it stays.
-func (l *lowered) branch(x *ast.BranchStmt, inside map[types.Object]bool, loop, breakable bool) *label {
-	if x.Tok == token.FALLTHROUGH || x.Tok == token.GOTO || x.Label != nil && inside[l.info.Uses[x.Label]] {
+func (l *lowered) branch(
+	x *ast.BranchStmt, inside map[types.Object]bool, loop, breakable bool,
+) *label {
+	if x.Tok == token.FALLTHROUGH || x.Tok == token.GOTO ||
+		x.Label != nil && inside[l.info.Uses[x.Label]] {
 		return nil
 	}
 	if x.Label == nil && (x.Tok == token.CONTINUE && loop || x.Tok == token.BREAK && breakable) {

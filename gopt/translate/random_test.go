@@ -85,7 +85,8 @@ func keep(t *testing.T, seed uint64, texts ...[]byte) {
 		t.Fatal(err)
 	}
 	for i, text := range texts {
-		if err := os.WriteFile(filepath.Join(dir, fmt.Sprint(seed, "-", i, ".go")), text, 0o600); err != nil {
+		name := filepath.Join(dir, fmt.Sprint(seed, "-", i, ".go"))
+		if err := os.WriteFile(name, text, 0o600); err != nil {
 			t.Fatal(err)
 		}
 	}

@@ -158,8 +158,8 @@ func (f *function) writes(e ast.Expr) {
 	}
 }
 
-// belongs reports whether a place in memory is a part of a local variable, or of what a parameter with
-// values points at.
+// belongs reports whether a place in memory is a part of a local variable, or of what a parameter
+// with values points at.
 func (f *function) belongs(e ast.Expr) bool {
 	switch e := ast.Unparen(e).(type) {
 	case *ast.Ident:

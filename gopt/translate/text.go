@@ -19,7 +19,8 @@ func (f *function) edit(from, to token.Pos, text string) {
 	f.edits = append(f.edits, edit{from, to, func() string { return text }})
 }
 
-// cut returns a part of the source with all edits in it. Of edits within each other the outer counts.
+// cut returns a part of the source with all edits in it. Of edits within each other the outer
+// counts.
 func (f *function) cut(from, to token.Pos) string {
 	var b strings.Builder
 	i, _ := slices.BinarySearchFunc(f.edits, from, func(e edit, at token.Pos) int {
@@ -159,15 +160,9 @@ func (f *function) head(way string) string {
 
 // alike makes all slices as long as the first one.
 func (f *function) alike() string {
-	var to, from []string
-	for i, v := range append(slices.Clone(f.own), f.results...) {
-		if i > 0 {
-			to = append(to, v.slice)
-			from = append(from, v.slice+"[:len("+f.own[0].slice+")]")
-		}
+	var b strings.Builder
+	for _, v := range append(slices.Clone(f.own), f.results...)[1:] {
+		b.WriteString(v.slice + " = " + v.slice + "[:len(" + f.own[0].slice + ")]\n")
 	}
-	if len(to) == 0 {
-		return ""
-	}
-	return strings.Join(to, ", ") + " = " + strings.Join(from, ", ") + "\n"
+	return b.String()
 }

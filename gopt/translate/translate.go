@@ -72,7 +72,7 @@ func Package(path string, files []File, imports types.Importer) ([]File, error) 
 	for i, f := range out {
 		text, err := format.Source(f.Text)
 		if err != nil {
-			return nil, fmt.Errorf("%s: generated text is not Go: %w\n%s", f.Name, err, f.Text)
+			return nil, fmt.Errorf("%s: generated text is not Go: %w", f.Name, err)
 		}
 		out[i].Text = text
 	}

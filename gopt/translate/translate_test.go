@@ -117,8 +117,8 @@ func TestComments(t *testing.T) {
 	}
 }
 
-// TestRefusals: each comment "want" in testdata/refused is refused in its line, with its reason, and
-// nothing else is.
+// TestRefusals: each comment "want" in testdata/refused is refused in its line, with its reason,
+// and nothing else is.
 func TestRefusals(t *testing.T) {
 	m := newImports(t)
 	for _, f := range read(t, "testdata/refused") {

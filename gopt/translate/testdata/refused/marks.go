@@ -52,8 +52,8 @@ func variadic(ks ...uint32) uint32 { // want: a variadic function
 	return data[ks[0]]
 }
 
-//gopt:batch shared=k,other values=k2
-func lonely(k uint32) uint32 { // want: the directive names other // want: the directive names k2 // want: no parameter of a lookup's own
+//gopt:batch shared=k,other
+func lonely(k uint32) uint32 { // want: the directive names other // want: no parameter of
 	gopt.Expensive(&data[k])
 	return data[k]
 }

@@ -97,7 +97,8 @@ func (t *tree[K, V]) findBatch(keies []K, values []V, oks []bool) {
 		lines   [64]*K
 		lines2  [64]*V
 	)
-	values, oks = values[:len(keies)], oks[:len(keies)]
+	values = values[:len(keies)]
+	oks = oks[:len(keies)]
 	next, busy := 0, min(len(keies), 64)
 	for busy > 0 {
 		n := 0
@@ -192,7 +193,11 @@ func pickBatch[T any](list []T, as []int, unused []int, bs []int, ones []T, twos
 		lines2 [4]*T
 		lines3 [4]*T
 	)
-	unused, bs, ones, twos, sums = unused[:len(as)], bs[:len(as)], ones[:len(as)], twos[:len(as)], sums[:len(as)]
+	unused = unused[:len(as)]
+	bs = bs[:len(as)]
+	ones = ones[:len(as)]
+	twos = twos[:len(as)]
+	sums = sums[:len(as)]
 	for len(as) > 0 {
 		n := min(len(as), 4)
 		for i := range as[:n] {
