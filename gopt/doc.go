@@ -5,8 +5,8 @@
 // one batch do not depend on each other, so they can wait together: a batched function works in
 // stages. A stage computes for every lookup of the batch where it reads next, asks for all these
 // lines with one call of [Prefetch] or [PrefetchAt], and only then goes on. The paper has a
-// compiler that emits a switch of lookups at each access. Stages need the loop written by hand, and
-// are a little faster, since nothing saves and restores a lookup.
+// compiler that emits a switch of lookups at each access; command gopt and package translate do so
+// for Go, and write stages where they can. By hand they are a little faster:
 //
 //	for len(keys) > 0 {
 //		n := min(len(keys), gopt.Batch)

@@ -2,7 +2,9 @@ package main
 
 import (
 	"os"
+	"os/exec"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"testing"
 
@@ -96,5 +98,56 @@ func TestFolder(t *testing.T) {
 	}
 	if status, errOut := try(t, "testdata"); status != cli.Failed || errOut == "" {
 		t.Errorf("a folder that is not there: status %d", status)
+	}
+}
+
+var block = regexp.MustCompile("(?s)(<!-- (\\w+) -->\n)?```(\\w*)\n(.*?)```")
+
+// TestPage: the code of docs/batch-lookups.md is translated as the page says, with and without its
+// second mark; its test passes, and its refusal reads so.
+func TestPage(t *testing.T) {
+	page, err := os.ReadFile("../../docs/batch-lookups.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var code []string
+	parts := map[string]string{}
+	for _, b := range block.FindAllStringSubmatch(string(page), -1) {
+		if b[3] == "go" {
+			code = append(code, b[4])
+		}
+		parts[b[2]] = b[4]
+	}
+	dir, err := os.MkdirTemp(".", "page") // of this module
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = os.RemoveAll(dir) })
+	write(t, dir, "names_test.go", code[1])
+	compare := "\t\t\tif e.name == name {\n"
+	second := strings.Replace(code[0], compare, parts["second"], 1)
+	if second == code[0] || !strings.HasSuffix(parts["second"], compare) {
+		t.Fatal("the second mark is in another place")
+	}
+	for _, text := range []string{code[0], second} {
+		write(t, dir, "names.go", text)
+		if status, errOut := try(t, dir); status != cli.Done {
+			t.Fatal(errOut)
+		}
+		out, err := os.ReadFile(filepath.Join(dir, "gopt_names.go"))
+		if head := strings.TrimSpace(parts["generated"]); err != nil ||
+			!strings.Contains(string(out), "\n"+head+" {\n") {
+			t.Errorf("%v: no %s in %s", err, head, out)
+		}
+		if said, err := exec.Command("go", "test", "./"+dir).CombinedOutput(); err != nil {
+			t.Errorf("%v: %s", err, said)
+		}
+	}
+	bad := strings.Replace(code[0], "Table struct{ buckets", "Table struct{ hits int; buckets", 1)
+	bad = strings.Replace(bad, "\t\tgopt.Exp", "\t\tt.hits++\n\t\tgopt.Exp", 1)
+	write(t, dir, "names.go", bad)
+	refusal := strings.TrimSpace(parts["refusal"])
+	if status, errOut := try(t, dir); status != cli.Failed || !strings.Contains(errOut, refusal) {
+		t.Errorf("status %d: %q is not in %q", status, refusal, errOut)
 	}
 }

@@ -7,6 +7,8 @@ import (
 	"github.com/userspace-rpc/erpc/gopt"
 )
 
+//go:generate go run github.com/userspace-rpc/erpc/cmd/gopt .
+
 // ErrOrder means that keys are not strictly ascending, or that there are not as many values.
 var ErrOrder = errors.New("bptree: keys out of order")
 

@@ -6,6 +6,8 @@ import (
 	"github.com/userspace-rpc/erpc/gopt"
 )
 
+//go:generate go run github.com/userspace-rpc/erpc/cmd/gopt .
+
 // Ring is numbers that form one cycle: behind i comes r[i].
 type Ring []uint32
 

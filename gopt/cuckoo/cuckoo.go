@@ -14,6 +14,8 @@ var (
 	ErrKey  = errors.New("cuckoo: key 0 is not allowed")
 )
 
+//go:generate go run github.com/userspace-rpc/erpc/cmd/gopt .
+
 const (
 	ways     = 8
 	maxKicks = 500

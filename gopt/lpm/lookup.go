@@ -2,6 +2,8 @@ package lpm
 
 import "github.com/userspace-rpc/erpc/gopt"
 
+//go:generate go run github.com/userspace-rpc/erpc/cmd/gopt .
+
 // V4 is a table of IPv4 prefixes.
 type V4 struct{ trie *trie }
 
