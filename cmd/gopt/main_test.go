@@ -14,7 +14,7 @@ import (
 
 // generated are the packages of this module that have generated functions.
 var generated = []string{"../../gopt/bptree", "../../gopt/chase", "../../gopt/cuckoo",
-	"../../gopt/lpm", "../../gopt/translate/testdata/samples"}
+	"../../gopt/lpm", "../../kv/mica", "../../gopt/translate/testdata/samples"}
 
 // try runs a command line.
 func try(t *testing.T, args ...string) (status int, errOut string) {

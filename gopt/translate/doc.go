@@ -30,8 +30,8 @@
 // Without a mark in a loop or a branch the function falls into stages, with the marks between them.
 // Each stage is a loop over up to B lookups that has the text of the source in it. Variables that a
 // later stage names live in an array of B. Where a stage ends with a mark it puts the address
-// aside, and one call asks for all of them. Lookups that return before the last stage leave the batch: the
-// later stages go through a list of those that are left.
+// aside, and one call asks for all of them. Lookups that return before the last stage leave the
+// batch: the later stages go through a list of those that are left.
 //
 // # Switch
 //

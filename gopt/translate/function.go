@@ -63,7 +63,8 @@ var reserved = map[string]bool{"len": true, "min": true, "uint8": true, "int": t
 // newFunction returns nil if a refusal makes the rest meaningless.
 func newFunction(u *unit, decl *ast.FuncDecl, c *ast.Comment) *function {
 	f := &function{unit: u, decl: decl, dir: readDirective(u, decl, c),
-		vars: map[*types.Var]*variable{}, shared: map[*types.Var]bool{}, marked: map[ast.Node]bool{}, names: map[string]bool{},
+		vars: map[*types.Var]*variable{}, shared: map[*types.Var]bool{},
+		marked: map[ast.Node]bool{}, names: map[string]bool{},
 		typeNames: map[string]bool{}}
 	before := len(u.list)
 	for _, e := range u.faults {
@@ -199,7 +200,8 @@ func plural(name string) string {
 	switch {
 	case name == "_":
 		return "unused"
-	case strings.HasSuffix(name, "s") || strings.HasSuffix(name, "x"):
+	case strings.HasSuffix(name, "s") || strings.HasSuffix(name, "x") ||
+		strings.HasSuffix(name, "sh") || strings.HasSuffix(name, "ch"):
 		return name + "es"
 	case strings.HasSuffix(name, "y") && len(name) > 1:
 		return name[:len(name)-1] + "ies"

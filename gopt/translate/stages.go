@@ -284,6 +284,9 @@ func (g *staged) write() string {
 func (g *staged) stage(k int, s *stage) string {
 	var b strings.Builder
 	divided, last := false, s.point == nil
+	if last && len(s.stmts) == 0 && strings.TrimSpace(g.comments(s)) == "" {
+		return ""
+	}
 	for _, e := range g.list[:k] {
 		divided = divided || e.leave
 	}
@@ -331,6 +334,15 @@ func (g *staged) stage(k int, s *stage) string {
 		b.WriteString(after + "\n")
 	}
 	b.WriteString(asks)
+	return b.String()
+}
+
+// comments returns the source of a stage.
+func (g *staged) comments(s *stage) string {
+	var b strings.Builder
+	for _, p := range s.parts {
+		b.WriteString(g.source(p.from, p.to))
+	}
 	return b.String()
 }
 

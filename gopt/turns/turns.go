@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"flag"
 	"fmt"
+	"runtime"
 	"slices"
 	"strconv"
 	"strings"
@@ -45,6 +46,8 @@ type Set struct {
 // Bench measures a structure at all sizes; fill returns one of about so many bytes.
 func Bench(b *testing.B, name string, fill func(size int) Set) {
 	b.Helper()
+	runtime.LockOSThread()
+	defer runtime.UnlockOSThread()
 	unit := pace()
 	for _, mib := range numbers(b, *sizes) {
 		s := fill(mib << 20)
@@ -101,7 +104,7 @@ func (s Set) measure(w Way, work, batch int, unit float64) float64 {
 	var spent time.Duration
 	for range repeats {
 		s.Draw()
-		begin := time.Now()
+		begin := now()
 		for from := 0; from < Lookups; from += batch {
 			to := min(from+batch, Lookups)
 			w.look(from, to)
@@ -109,7 +112,7 @@ func (s Set) measure(w Way, work, batch int, unit float64) float64 {
 				sink += spin(s.Result(i), steps)
 			}
 		}
-		spent += time.Since(begin)
+		spent += now() - begin
 	}
 	return float64(spent)/(repeats*Lookups) - float64(steps)*unit
 }
@@ -128,9 +131,9 @@ func spin(x uint64, steps int) uint64 {
 func pace() float64 {
 	var list []float64
 	for range 20 {
-		begin := time.Now()
+		begin := now()
 		sink += spin(sink, 100_000)
-		list = append(list, float64(time.Since(begin))/100_000)
+		list = append(list, float64(now()-begin)/100_000)
 	}
 	return median(list)
 }
