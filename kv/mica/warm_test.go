@@ -84,7 +84,7 @@ func BenchmarkTable(b *testing.B) {
 				}
 			},
 			Result: func(i int) uint64 { return uint64(len(keys[i])) },
-			Ways: turns.Ways(get, get, with(reader.warmByHand), with(reader.warm)),
+			Ways:   turns.Ways(get, get, with(reader.warmByHand), with(reader.warm)),
 		}
 	})
 }
