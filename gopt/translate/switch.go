@@ -12,7 +12,6 @@ import (
 type slot struct {
 	typ, all, one, of, at string // the struct, the array of them, one of them, its own fields
 	next, busy, turn      string // next lookup, slots in use, one of them
-	begin                 string // label
 }
 
 // number returns the number of the lookup that a slot has.

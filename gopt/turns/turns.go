@@ -9,14 +9,13 @@ import (
 	"strconv"
 	"strings"
 	"testing"
-	"time"
 )
 
 var (
 	sizes   = flag.String("mib", "8,64,1024", "sizes of tables in MiB")
 	works   = flag.String("work", "0,60,200", "other work between lookups in ns")
 	batches = flag.String("batch", "1,2,4,8,16,32,64", "lookups per call")
-	rounds  = flag.Int("rounds", 5, "rounds, whose medians count")
+	rounds  = flag.Int("rounds", 31, "rounds, whose medians count")
 )
 
 // Lookups is how many lookups one measurement draws.
@@ -99,22 +98,17 @@ var sink uint64
 // measure returns the time of a lookup in ns without that of the work. Each lookup's work depends
 // on its result, and what a single lookup reads does not depend on the work of the one before.
 func (s Set) measure(w Way, work, batch int, unit float64) float64 {
-	const repeats = 8
 	steps := int(float64(work) / unit)
-	var spent time.Duration
-	for range repeats {
-		s.Draw()
-		begin := now()
-		for from := 0; from < Lookups; from += batch {
-			to := min(from+batch, Lookups)
-			w.look(from, to)
-			for i := from; steps > 0 && i < to; i++ {
-				sink += spin(s.Result(i), steps)
-			}
+	s.Draw()
+	begin := now()
+	for from := 0; from < Lookups; from += batch {
+		to := min(from+batch, Lookups)
+		w.look(from, to)
+		for i := from; steps > 0 && i < to; i++ {
+			sink += spin(s.Result(i), steps)
 		}
-		spent += now() - begin
 	}
-	return float64(spent)/(repeats*Lookups) - float64(steps)*unit
+	return float64(now()-begin)/Lookups - float64(steps)*unit
 }
 
 // spin is work: steps multiplications, each of which waits for the one before.

@@ -34,6 +34,45 @@ func (r *Reader) warmByHand(hashes []KeyHash) {
 	gopt.Prefetch(items[:len(hashes)], 1)
 }
 
+// TestAhead: to ask for what lookups will read changes nothing, one by one or for many, whether the
+// keys are there or not, and allocates nothing.
+func TestAhead(t *testing.T) {
+	p, err := New(Config{Mode: Cache, Memory: 1 << 20, Readers: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = p.Close() })
+	var hashes []KeyHash
+	for i := range byte(100) {
+		key := []byte{i, 1}
+		hashes = append(hashes, p.Hash(key))
+		if err := p.Put(hashes[i], key, key); err != nil {
+			t.Fatal(err)
+		}
+	}
+	r, err := p.NewReader()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for n := range hashes {
+		if allocs := testing.AllocsPerRun(1, func() {
+			r.warm(hashes[:n])
+			r.ahead(hashes[n])
+		}); allocs != 0 {
+			t.Fatalf("%d hashes: %v allocations", n, allocs)
+		}
+	}
+	for i, h := range hashes {
+		key := []byte{byte(i), 1}
+		if it, ok := r.Get(h, key); !ok || string(it.Value) != string(key) {
+			t.Errorf("key %d: %q %v", i, it.Value, ok)
+		}
+	}
+	if s := r.Stats(); s.Hits != uint64(len(hashes)) || s.Misses != 0 {
+		t.Errorf("%+v", s)
+	}
+}
+
 // BenchmarkTable reads items of 16 and 32 bytes, in batches of at most gopt.Batch keys: one by one,
 // and behind the two ways to ask for what they read.
 func BenchmarkTable(b *testing.B) {
