@@ -54,8 +54,8 @@ func (t *Table) first(h uint64) uint32 { return uint32(h & t.mask) }
 func (t *Table) second(h uint64) uint32 { return uint32((h ^ (h>>40 | 1)) & t.mask) }
 
 // find returns the place of a key, or ways.
-func (b *bucket) find(k uint64) int {
-	for i := range ways {
+func (b *bucket) find(k uint64) uint {
+	for i := range uint(ways) {
 		if b.keys[i] == k {
 			return i
 		}
@@ -68,7 +68,7 @@ func (t *Table) Len() int { return t.n }
 
 // Get returns the value of k.
 //
-//gopt:batch B=32 name=getBatch
+//gopt:batch B=32 name=getBatch with=find:findAll
 func (t *Table) Get(k uint64) (value uint64, ok bool) {
 	h := hash(k)
 	b := &t.buckets[t.first(h)]
@@ -130,8 +130,8 @@ func (t *Table) GetBatch(keys, values []uint64, ok []bool) {
 	}
 }
 
-// findAll is find without branches that depend on the keys, for a k other than 0: equal is where a
-// difference less one borrows. In a batch, whose lines have been asked for, it takes less time.
+// findAll is find without branches that depend on the keys; of 0 it finds anything. Equal is where
+// a difference less one borrows. In a batch, whose lines have been asked for, it takes less time.
 func (b *bucket) findAll(k uint64) uint {
 	_, s := bits.Sub64(b.keys[0]^k, 1, 0)
 	_, t := bits.Sub64(b.keys[1]^k, 1, 0)

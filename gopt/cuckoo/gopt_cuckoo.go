@@ -30,7 +30,7 @@ func (t *Table) getBatch(ks []uint64, values []uint64, oks []bool) {
 				k uint64
 				h uint64
 				b *bucket
-				i int
+				i uint
 			)
 			switch s.at {
 			case 1:
@@ -60,7 +60,7 @@ func (t *Table) getBatch(ks []uint64, values []uint64, oks []bool) {
 			k = s.k
 			h = s.h
 			b = s.b
-			i = b.find(k)
+			i = b.findAll(k)
 			if i != ways {
 				goto end1
 			}
@@ -74,7 +74,7 @@ func (t *Table) getBatch(ks []uint64, values []uint64, oks []bool) {
 		after2:
 			k = s.k
 			b = s.b
-			i = b.find(k)
+			i = b.findAll(k)
 		end1:
 			if i == ways || k == 0 {
 				values[s.of], oks[s.of] = 0, false

@@ -1,6 +1,7 @@
 package cuckoo
 
 import (
+	"fmt"
 	"math/bits"
 	"math/rand/v2"
 	"testing"
@@ -45,6 +46,64 @@ func TestGenerated(t *testing.T) {
 			}
 		}
 	}
+}
+
+// unmarked is Find without marks.
+func (t *Names) unmarked(name *Name) (port uint32, ok bool) {
+	for ends := name.ends() & t.lengths; ends != 0; {
+		size := bits.Len64(ends) - 1
+		ends &^= 1 << size
+		first, ok := t.table.unmarked(name.hash(size))
+		for at := uint32(first); ok && at != 0; at = t.list[at-1].next {
+			if e := &t.list[at-1]; int(e.size) == size && e.name == name.cut(size) {
+				return e.port, true
+			}
+		}
+	}
+	return 0, false
+}
+
+// url returns the prefix of number i: two or three components, as of a host and a folder.
+func url(i int) string {
+	if i%3 == 0 {
+		return fmt.Sprintf("/com/host%d", i)
+	}
+	return fmt.Sprintf("/org/h%d/dir%d", i/7, i)
+}
+
+// BenchmarkNames has 10 million prefixes as the paper, whatever the size, and names that begin with
+// one of them.
+func BenchmarkNames(b *testing.B) {
+	r := rand.New(rand.NewPCG(1, 2))
+	turns.Bench(b, "names", func(int) turns.Set {
+		const n = 10_000_000
+		t := NewNames(n)
+		for i := range n {
+			if err := t.Add(url(i), uint32(i)); err != nil {
+				b.Fatal(err)
+			}
+		}
+		look, ports := make([]Name, turns.Lookups), make([]uint32, turns.Lookups)
+		ok := make([]bool, turns.Lookups)
+		one := func(find func(name *Name) (uint32, bool)) func(from, to int) {
+			return func(from, to int) {
+				for i := from; i < to; i++ {
+					ports[i], ok[i] = find(&look[i])
+				}
+			}
+		}
+		return turns.Set{
+			Draw: func() {
+				for i := range look {
+					look[i] = Name{}
+					copy(look[i][:], url(r.IntN(n))+"/page")
+				}
+			},
+			Result: func(i int) uint64 { return uint64(ports[i]) },
+			Ways: turns.Ways(one(t.Find), one(t.unmarked), nil,
+				func(from, to int) { t.FindBatch(look[from:to], ports[from:], ok[from:]) }),
+		}
+	})
 }
 
 func BenchmarkTable(b *testing.B) {

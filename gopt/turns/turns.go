@@ -29,8 +29,12 @@ type Way struct {
 }
 
 // Ways returns four ways to do the lookups from to to-1: the function of one lookup, as it is and
-// without marks, and its batched ones.
+// without marks, and its batched ones. A structure may lack the one by hand.
 func Ways(plain, unmarked, byHand, generated func(from, to int)) []Way {
+	if byHand == nil {
+		return []Way{{"plain", plain, ""}, {"unmarked", unmarked, "plain"},
+			{"generated", generated, "plain"}}
+	}
 	return []Way{{"plain", plain, ""}, {"unmarked", unmarked, "plain"}, {"by hand", byHand, "plain"},
 		{"generated", generated, "by hand"}}
 }
