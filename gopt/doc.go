@@ -37,9 +37,9 @@
 //     index.
 //
 // Below are structures of the paper and of its applications, each with a plain lookup and a batched
-// one that gives the same answers: cuckoo (2-8 hash table, tables of MAC addresses and of prefixes of
-// names), lpm (IPv4 and IPv6 prefixes), chase (chains of pointers), bptree (a static B+tree) and ahocorasick (many
-// patterns, where interleaving and sorting take the place of prefetches).
+// one that gives the same answers: cuckoo (2-8 hash table, tables of MAC addresses and of prefixes
+// of names), lpm (IPv4 and IPv6 prefixes), chase (chains of pointers), bptree (a static B+tree) and
+// ahocorasick (many patterns, where interleaving and sorting take the place of prefetches).
 //
 // Other processors than amd64 and arm64 do without prefetches. Interleaving alone helps there,
 // where the processor overlaps the loads of a stage by itself.

@@ -6,9 +6,9 @@ import (
 	"github.com/userspace-rpc/erpc/gopt"
 )
 
-// lookupBatch is Lookup for each of addrs, whose results are at the same places of out.
+// LookupBatch is Lookup for each of addrs, whose results are at the same places of out.
 // Up to 32 lookups go through each stage together.
-func (t *V4) lookupBatch(addrs []uint32, out []uint32) {
+func (t *V4) LookupBatch(addrs []uint32, out []uint32) {
 	var (
 		entries [32]*uint32
 		lines   [32]*uint32
@@ -49,9 +49,9 @@ func (t *V4) lookupBatch(addrs []uint32, out []uint32) {
 	}
 }
 
-// lookupBatch is Lookup for each of addrs, whose results are at the same places of out.
+// LookupBatch is Lookup for each of addrs, whose results are at the same places of out.
 // Up to 32 lookups take turns, each from one mark to the next.
-func (t *V6) lookupBatch(addrs [][16]byte, out []uint32) {
+func (t *V6) LookupBatch(addrs [][16]byte, out []uint32) {
 	type lookup struct {
 		of    int   // number of the lookup
 		at    uint8 // mark behind which it goes on
