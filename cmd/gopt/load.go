@@ -31,14 +31,13 @@ type listed struct {
 	GoFiles    []string
 	CgoFiles   []string
 	DepOnly    bool
-	Error      *struct{ Err string }
 }
 
 // load reads the package of a folder. What it imports is built by the go command; the package may
 // lack functions that are not generated yet.
 func load(dir string) (*loaded, error) {
 	cmd := exec.Command("go", "list", "-e", "-export", "-deps",
-		"-json=ImportPath,Export,GoFiles,CgoFiles,DepOnly,Error", ".")
+		"-json=ImportPath,Export,GoFiles,CgoFiles,DepOnly", ".")
 	cmd.Dir = dir
 	var errOut bytes.Buffer
 	cmd.Stderr = &errOut
@@ -61,8 +60,11 @@ func load(dir string) (*loaded, error) {
 			own = &p
 		}
 	}
-	if own == nil || len(own.GoFiles)+len(own.CgoFiles) == 0 {
+	switch {
+	case own == nil || len(own.GoFiles)+len(own.CgoFiles) == 0:
 		return nil, fmt.Errorf("%s: no Go files", dir)
+	case len(own.CgoFiles) > 0:
+		return nil, fmt.Errorf("%s: a package with cgo, whose types only the go command knows", dir)
 	}
 	p := &loaded{path: own.ImportPath}
 	open := func(path string) (io.ReadCloser, error) {
@@ -72,7 +74,7 @@ func load(dir string) (*loaded, error) {
 		return os.Open(exports[path])
 	}
 	p.Importer = importer.ForCompiler(token.NewFileSet(), "gc", open)
-	for _, name := range append(own.GoFiles, own.CgoFiles...) {
+	for _, name := range own.GoFiles {
 		name = filepath.Join(dir, name)
 		text, err := os.ReadFile(name)
 		if err != nil {

@@ -47,7 +47,7 @@ func (l *lowered) lists() (decls, counts, asks string) {
 // write returns the text of the function; all has its variables.
 func (l *lowered) write(all []*variable) string {
 	in := l.live()
-	stale := l.stale(in, all)
+	stale := l.stale(all)
 	decls, counts, asks := l.lists()
 	var body strings.Builder
 	saved := set{}
@@ -84,7 +84,7 @@ func (l *lowered) write(all []*variable) string {
 	out.WriteString("var (\n" + fields(all) + ")\nswitch " + s.one + "." + s.at + " {\n")
 	for _, n := range l.nodes {
 		if n.point != nil {
-			fmt.Fprintf(&out, "case %d:\ngoto after%d\n", n.point.number, n.point.number)
+			fmt.Fprintf(&out, "case %d:\ngoto %s\n", n.point.number, n.point.after)
 		}
 	}
 	out.WriteString("}\n" + l.done.name + ":\n" + l.arrive(in[0]))
@@ -154,7 +154,7 @@ func (l *lowered) turn(p *point, live, stale set, all []*variable) string {
 			fmt.Fprintf(&b, "%s.%s = %s\n", s.one, v.name, v.name)
 		}
 	}
-	fmt.Fprintf(&b, "%s.%s = %d\n%s++\ncontinue\nafter%d:\n", s.one, s.at, p.number, s.turn, p.number)
+	fmt.Fprintf(&b, "%s.%s = %d\n%s++\ncontinue\n%s:\n", s.one, s.at, p.number, s.turn, p.after)
 	for _, v := range all {
 		if live[v] {
 			fmt.Fprintf(&b, "%s = %s.%s\n", v.name, s.one, v.name)

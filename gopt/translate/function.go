@@ -42,6 +42,7 @@ type variable struct {
 // point is one or more marks that stand together: a place where lookups take turns.
 type point struct {
 	number int
+	after  string // label of where a lookup goes on
 	pos    token.Pos
 	marks  []mark
 }
@@ -189,7 +190,7 @@ func (f *function) parameter(id *ast.Ident, typ ast.Expr) {
 
 // define enters a variable.
 func (f *function) define(id *ast.Ident, v *variable) {
-	if o, ok := f.info.Defs[id].(*types.Var); ok {
+	if o, ok := f.info.Defs[id].(*types.Var); ok && id.Name != "_" {
 		v.obj = o
 		f.vars[o] = v
 	}

@@ -51,9 +51,14 @@ type lowered struct {
 	counted  bool              // addresses of a round are counted by list
 }
 
+// label returns a label that the source does not have.
 func (l *lowered) label(name string) *label {
-	l.counts[name]++
-	return &label{name: fmt.Sprint(name, l.counts[name])}
+	for {
+		l.counts[name]++
+		if full := fmt.Sprint(name, l.counts[name]); !l.names[full] {
+			return &label{name: full}
+		}
+	}
 }
 
 // place puts a label before the next node.
@@ -148,6 +153,7 @@ func (l *lowered) marksOf(list []ast.Stmt, parts []part, i int) int {
 		i++
 	}
 	p := l.newPoint(list[first : i+1])
+	p.after = l.label("after").name
 	var above string
 	for j := first; j <= i; j++ {
 		text := l.source(parts[j].from, list[j].Pos()) + l.source(list[j].End(), parts[j].to)

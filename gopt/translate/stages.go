@@ -45,6 +45,7 @@ type staged struct {
 	live   string               // list of lookups that are left
 	left   string
 	was    string
+	labels string // what labels of stages begin with
 }
 
 // stages returns the text of the batched function.
@@ -56,7 +57,12 @@ func (f *function) stages() string {
 	if f.failed() {
 		return ""
 	}
-	g.i, g.n = f.fresh("i"), f.fresh("n")
+	g.i, g.n, g.labels = f.fresh("i"), f.fresh("n"), "stage"
+	for k := range g.list {
+		if f.names[fmt.Sprint("stage", k+1)] {
+			g.labels = "ofStage"
+		}
+	}
 	for k, s := range g.list {
 		g.returns(s, k+1 == len(g.list))
 		if s.leave && g.live == "" {
@@ -195,7 +201,7 @@ func (g *staged) returns(s *stage, last bool) {
 func (g *staged) label(s *stage) string {
 	for k := range g.list {
 		if g.list[k] == s {
-			return fmt.Sprintf("stage%d", k+1)
+			return fmt.Sprintf("%s%d", g.labels, k+1)
 		}
 	}
 	return ""
@@ -227,7 +233,11 @@ func (f *function) result(r *ast.ReturnStmt, i string) string {
 	var to, from []string
 	for _, v := range f.results {
 		to = append(to, v.slice+"["+i+"]")
-		from = append(from, v.name)
+		if v.name == "_" {
+			from = append(from, v.zero)
+		} else {
+			from = append(from, v.name)
+		}
 	}
 	text := strings.Join(from, ", ")
 	if n := len(r.Results); n > 0 {

@@ -20,7 +20,7 @@ func (s slot) number() string { return s.one + "." + s.of }
 // switched returns the text of the batched function.
 func (f *function) switched() string {
 	l := &lowered{function: f, counts: map[string]int{}, assigned: map[ast.Node]bool{},
-		done: &label{name: "begin"}}
+		done: &label{name: f.fresh("begin")}}
 	l.slot = slot{typ: f.fresh("lookup"), all: f.fresh("lookups"), one: f.fresh("s"),
 		of: f.fresh("of"), at: f.fresh("at"), next: f.fresh("next"), busy: f.fresh("busy"),
 		turn: f.fresh("j")}
@@ -252,7 +252,7 @@ func (l *lowered) behind(in []set, i int) set {
 }
 
 // stale returns the variables that are not in the slot as they are, before each node.
-func (l *lowered) stale(in []set, all []*variable) []set {
+func (l *lowered) stale(all []*variable) []set {
 	out := make([]set, len(l.nodes))
 	for i := range out {
 		out[i] = set{}
@@ -263,12 +263,9 @@ func (l *lowered) stale(in []set, all []*variable) []set {
 	for changed := true; changed; {
 		changed = false
 		for i, n := range l.nodes {
-			saved := l.behind(in, i)
 			for _, v := range all {
-				after := out[i][v] || n.flow.writes[v]
-				if n.point != nil {
-					after = !saved[v]
-				}
+				// What is read behind a mark has been stored there, and the rest must be written first.
+				after := n.point == nil && (out[i][v] || n.flow.writes[v])
 				for _, j := range l.next(i) {
 					changed = changed || after && !out[j][v]
 					out[j][v] = out[j][v] || after

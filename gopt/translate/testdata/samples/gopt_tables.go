@@ -778,6 +778,189 @@ func (t *table) rangesBatch(ks []uint32, rs []uint32) {
 	}
 }
 
+// takenBatch is taken for each of ks, whose results are at the same places of unused, loop1s and errs.
+// Up to 9 lookups take turns, each from one mark to the next.
+func (t *table) takenBatch(ks []uint32, unused []uint32, loop1s []uint32, errs []error) {
+	type lookup struct {
+		of      int   // number of the lookup
+		at      uint8 // mark behind which it goes on
+		loop1   uint32
+		err     error
+		begin   uint32
+		next    uint32
+		busy    uint32
+		n       uint32
+		s       uint32
+		j       uint32
+		lookups uint32
+		lines   uint32
+		min2    uint32
+	}
+	var (
+		lookups2 [9]lookup
+		lines2   [9]*uint32
+	)
+	unused = unused[:len(ks)]
+	loop1s = loop1s[:len(ks)]
+	errs = errs[:len(ks)]
+	next2, busy2 := 0, min(len(ks), 9)
+	for busy2 > 0 {
+		for j2 := 0; j2 < busy2; {
+			s2 := &lookups2[j2]
+			var (
+				k       uint32
+				loop1   uint32
+				err     error
+				begin   uint32
+				next    uint32
+				busy    uint32
+				n       uint32
+				s       uint32
+				j       uint32
+				lookups uint32
+				lines   uint32
+				min2    uint32
+			)
+			switch s2.at {
+			case 1:
+				goto after2
+			}
+		begin2:
+			if next2 >= len(ks) {
+				busy2--
+				lookups2[j2] = lookups2[busy2]
+				continue
+			}
+			s2.of = next2
+			next2++
+			k = ks[s2.of]
+			loop1 = 0
+			err = nil
+			begin, next, busy, n, s, j, lookups, lines = k, k, k, k, k, k, k, k
+		after1:
+			for {
+				for {
+					if begin += 3; begin&7 > 2 {
+						break after1
+					}
+				}
+			}
+			min2 = 0
+		loop2:
+			if min2 >= uint32(2) {
+				goto end1
+			}
+			lines2[j2] = &t.order[min2]
+			s2.loop1 = loop1
+			s2.err = err
+			s2.begin = begin
+			s2.next = next
+			s2.busy = busy
+			s2.n = n
+			s2.s = s
+			s2.j = j
+			s2.lookups = lookups
+			s2.lines = lines
+			s2.min2 = min2
+			s2.at = 1
+			j2++
+			continue
+		after2:
+			loop1 = s2.loop1
+			err = s2.err
+			begin = s2.begin
+			next = s2.next
+			busy = s2.busy
+			n = s2.n
+			s = s2.s
+			j = s2.j
+			lookups = s2.lookups
+			lines = s2.lines
+			min2 = s2.min2
+			if t.order[min2] == 0 {
+				goto end1
+			}
+			loop1 += begin + next ^ busy*n + s - j ^ lookups + lines
+			min2++
+			goto loop2
+		end1:
+			if loop1&1 == 0 {
+				unused[s2.of], loop1s[s2.of], errs[s2.of] = 0, loop1, err
+				goto begin2
+			}
+			unused[s2.of], loop1s[s2.of], errs[s2.of] = 0, loop1, nil
+			goto begin2
+		}
+		g.Prefetch(lines2[:busy2], 1)
+	}
+}
+
+// takenTooBatch is takenToo for each of ks, whose results are at the same places of unused and ns.
+// Up to 9 lookups go through each stage together.
+func (t *table) takenTooBatch(ks []uint32, unused []uint32, ns []uint32) {
+	var (
+		ns2     [9]uint32
+		is      [9]uint32
+		lefts   [9]uint32
+		lives   [9]uint32
+		wases   [9]uint32
+		lineses [9]uint32
+		lines2  [9]*uint32
+		live2   [9]uint8 // lookups that have not returned
+		left2   int
+	)
+	unused = unused[:len(ks)]
+	ns = ns[:len(ks)]
+	for len(ks) > 0 {
+		n2 := min(len(ks), 9)
+		left2 = 0
+	ofStage1:
+		for i2 := range ks[:n2] {
+			k := ks[i2]
+			var n uint32
+			i, left, live, was, lines := k, k, k, k, k
+		stage1:
+			for {
+				for range 3 {
+					if n++; n == 2 {
+						break stage1
+					}
+					if k < 5 {
+						unused[i2], ns[i2] = 1, 2
+						continue ofStage1
+					}
+				}
+			}
+			ns2[i2] = n
+			is[i2] = i
+			lefts[i2] = left
+			lives[i2] = live
+			wases[i2] = was
+			lineses[i2] = lines
+			live2[left2] = uint8(i2)
+			lines2[left2] = &t.order[k&255]
+			left2++
+		}
+		g.Prefetch(lines2[:left2], 1)
+		was21 := left2
+		for _, i2 := range live2[:was21] {
+			k := ks[i2]
+			n := ns2[i2]
+			i := is[i2]
+			left := lefts[i2]
+			live := lives[i2]
+			was := wases[i2]
+			lines := lineses[i2]
+			if n += i + left + live + was + lines + t.order[k&255]; n&1 == 0 {
+				unused[i2], ns[i2] = 0, n
+				continue
+			}
+			unused[i2], ns[i2] = k, n
+		}
+		ks, unused, ns = ks[n2:], unused[n2:], ns[n2:]
+	}
+}
+
 // onceBatch is once for each of ks, whose results are at the same places of out.
 // Up to 32 lookups take turns, each from one mark to the next.
 func (t *table) onceBatch(ks []uint32, out []uint32) {

@@ -19,6 +19,22 @@ func main() {
 		{"follow", t.follow, t.followBatch}, {"labels", t.labels, t.labelsBatch},
 		{"cases", t.cases, t.casesBatch}, {"names", t.names, t.namesBatch},
 		{"ranges", t.ranges, t.rangesBatch}, {"once", t.once, t.onceBatch},
+		{"taken", func(k uint32) uint32 {
+			a, b, _ := t.taken(k)
+			return a ^ b
+		}, func(ks, out []uint32) {
+			b := make([]uint32, len(ks))
+			t.takenBatch(ks, out, b, make([]error, len(ks)))
+			xor(out, b)
+		}},
+		{"takenToo", func(k uint32) uint32 {
+			a, b := t.takenToo(k)
+			return a ^ b
+		}, func(ks, out []uint32) {
+			b := make([]uint32, len(ks))
+			t.takenTooBatch(ks, out, b)
+			xor(out, b)
+		}},
 	} {
 		for n := range 200 {
 			xs := make([]uint32, n)
@@ -36,6 +52,12 @@ func main() {
 		}
 	}
 	values(t, r)
+}
+
+func xor(a, b []uint32) {
+	for i, x := range b {
+		a[i] ^= x
+	}
 }
 
 func newTable(r *rand.Rand) *table {

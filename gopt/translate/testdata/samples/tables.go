@@ -214,6 +214,56 @@ func (t *table) ranges(k uint32) (r uint32) {
 	return r + uint32(i+b)
 }
 
+// taken has the names that generated text would give.
+//
+//gopt:batch B=9 backend=switch
+func (t *table) taken(k uint32) (_, loop1 uint32, err error) {
+	begin, next, busy, n, s, j, lookups, lines := k, k, k, k, k, k, k, k
+after1:
+	for {
+		for {
+			if begin += 3; begin&7 > 2 {
+				break after1
+			}
+		}
+	}
+stage1:
+	for min := range uint32(2) {
+		g.Expensive(&t.order[min])
+		if t.order[min] == 0 {
+			break stage1
+		}
+		loop1 += begin + next ^ busy*n + s - j ^ lookups + lines
+	}
+	if loop1&1 == 0 {
+		return
+	}
+	return 0, loop1, nil
+}
+
+// takenToo is taken in stages.
+//
+//gopt:batch B=9
+func (t *table) takenToo(k uint32) (_, n uint32) {
+	i, left, live, was, lines := k, k, k, k, k
+stage1:
+	for {
+		for range 3 {
+			if n++; n == 2 {
+				break stage1
+			}
+			if k < 5 {
+				return 1, 2
+			}
+		}
+	}
+	g.Expensive(&t.order[k&255])
+	if n += i + left + live + was + lines + t.order[k&255]; n&1 == 0 {
+		return
+	}
+	return k, n
+}
+
 // once reaches a mark seldom, and one not at all.
 //
 //gopt:batch B=32 backend=switch with=half:halved
