@@ -86,7 +86,6 @@ func (t *Names) FindBatch(names []Name, ports []uint32, oks []bool) {
 		after1:
 			name = s.name
 			ends2 = s.ends2
-			size = s.size
 			key = s.key
 			h = s.h
 			b = s.b
@@ -104,7 +103,6 @@ func (t *Names) FindBatch(names []Name, ports []uint32, oks []bool) {
 		after2:
 			name = s.name
 			ends2 = s.ends2
-			size = s.size
 			key = s.key
 			b = s.b
 			i = b.findAll(key)

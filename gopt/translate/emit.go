@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"go/ast"
 	"go/token"
+	"maps"
 	"strings"
 )
 
@@ -46,8 +47,14 @@ func (l *lowered) lists() (decls, counts, asks string) {
 
 // write returns the text of the function; all has its variables.
 func (l *lowered) write(all []*variable) string {
-	in := l.live()
+	in := l.live(nil)
 	stale := l.stale(all)
+	stored := func(i int) set {
+		out := l.behind(in, i)
+		maps.DeleteFunc(out, func(v *variable, _ bool) bool { return !stale[i][v] })
+		return out
+	}
+	now := l.live(stored)
 	decls, counts, asks := l.lists()
 	var body strings.Builder
 	saved := set{}
@@ -59,7 +66,7 @@ func (l *lowered) write(all []*variable) string {
 		}
 		switch {
 		case n.point != nil:
-			body.WriteString(n.text() + l.turn(n.point, l.behind(in, i), stale[i], all))
+			body.WriteString(n.text() + l.turn(n.point, stored(i), l.behind(now, i), all))
 			for v := range l.behind(in, i) {
 				saved[v] = true
 			}
@@ -134,8 +141,9 @@ func (l *lowered) arrive(live set) string {
 	return b.String()
 }
 
-// turn returns the end of a lookup's turn and the beginning of its next one.
-func (l *lowered) turn(p *point, live, stale set, all []*variable) string {
+// turn returns the end of a lookup's turn, which stores variables, and the beginning of its next
+// one, which loads some.
+func (l *lowered) turn(p *point, stored, loaded set, all []*variable) string {
 	var b strings.Builder
 	s := l.slot
 	for i := range p.marks {
@@ -150,13 +158,13 @@ func (l *lowered) turn(p *point, live, stale set, all []*variable) string {
 		}
 	}
 	for _, v := range all {
-		if live[v] && stale[v] {
+		if stored[v] {
 			fmt.Fprintf(&b, "%s.%s = %s\n", s.one, v.name, v.name)
 		}
 	}
 	fmt.Fprintf(&b, "%s.%s = %d\n%s++\ncontinue\n%s:\n", s.one, s.at, p.number, s.turn, p.after)
 	for _, v := range all {
-		if live[v] {
+		if loaded[v] {
 			fmt.Fprintf(&b, "%s = %s.%s\n", v.name, s.one, v.name)
 		}
 	}

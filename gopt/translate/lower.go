@@ -136,10 +136,7 @@ func (l *lowered) block(list []ast.Stmt, from, to token.Pos) {
 			run.stmts = append(run.stmts, s)
 			run.ends = terminates(s)
 			if run.jumps = jumps; len(jumps) > 0 {
-				run.flow = l.follow(run.stmts)
-				run.flow.kills = set{} // it may leave before
-				l.add(run)
-				run = nil
+				end()
 			}
 		}
 	}

@@ -216,23 +216,31 @@ func (l *lowered) next(i int) []int {
 	return out
 }
 
-// live returns the variables that are read behind the beginning of each node.
-func (l *lowered) live() []set {
+// live returns the variables that are read behind the beginning of each node. With stored it
+// returns those of them that are read before the lookup's next turn: a mark reads what it stores,
+// and ends the rest.
+func (l *lowered) live(stored func(i int) set) []set {
 	in := make([]set, len(l.nodes))
 	for i := range in {
 		in[i] = set{}
 	}
 	for changed := true; changed; {
 		changed = false
+		add := func(i int, v *variable) {
+			changed = changed || !in[i][v]
+			in[i][v] = true
+		}
 		for i, n := range slices.Backward(l.nodes) {
 			for v := range n.flow.reads {
-				changed = changed || !in[i][v]
-				in[i][v] = true
+				add(i, v)
 			}
-			for v := range l.behind(in, i) {
-				if !n.flow.kills[v] && !in[i][v] {
-					in[i][v] = true
-					changed = true
+			behind := l.behind(in, i)
+			if stored != nil && n.point != nil {
+				behind = stored(i)
+			}
+			for v := range behind {
+				if !n.flow.kills[v] {
+					add(i, v)
 				}
 			}
 		}
