@@ -108,6 +108,7 @@ help-dev:
 	@echo 'make grpc-suite       grpc-go has its own tests run over grpcerpc; make grpc-suites other software for it (SUITES); grpc-suites-all both, also with shm and with loss'
 	@echo 'make memcached-suite  memcached has its own tests run over erpc-kv, on Debian, with its source package'
 	@echo 'make index-oracle     10 M random operations on the index beside a model, 20 000 seeded schedules'
+	@echo 'make gopt-random      programs of random functions, translated and compared, for GOPTTIME ($(GOPTTIME))'
 	@echo 'make kv-limit         items of random sizes for LIMITTIME ($(LIMITTIME)): caches and stores keep their limits'
 	@echo 'make paths            clients and servers on networks that misbehave, and their bars; as root; CASES'
 	@echo 'make mutants PKG=wire  how many small faults the tests of a package notice; hours for a large one'
@@ -205,7 +206,7 @@ each = scripts/modules $(JOBS) out/$(1) "$(MODULES)" '$(2)'
 
 .PHONY: race seeds hostile failures failures-pairs soak soak-tls fuzz fmt vet house cross staticcheck test-rdma
 .PHONY: raft-chaos raft-upgrade raft-big hraft-suite grpc-suite grpc-suites grpc-suites-all
-.PHONY: memcached-suite index-oracle kv-limit
+.PHONY: memcached-suite index-oracle kv-limit gopt-random
 
 test: check-go
 	@status=0; \
@@ -363,6 +364,13 @@ memcached-suite: check-go
 index-oracle: check-go
 	$(GO) test ./index -v -count=1 -timeout 0 -run TestOracle -index.steps 10000000
 	$(GO) test ./index -v -count=1 -timeout 0 -tags invariants -run TestSchedules -index.seeds 20000
+
+# What make test has in short: programs of random functions, translated and compared, for GOPTTIME
+# from the seed FROM on.
+GOPTTIME = 5m
+gopt-random: check-go
+	$(GO) test ./gopt/translate -v -count=1 -timeout 0 -run TestRandom -for $(GOPTTIME) \
+		-seed $(or $(FROM),$(shell date +%Y%m%d)) -functions 120
 
 kv-limit: check-go
 	$(GO) test ./kv/mica -v -count=1 -timeout 0 -run TestMemoryLimit -mica.limit $(LIMITTIME)

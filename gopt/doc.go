@@ -5,8 +5,8 @@
 // one batch do not depend on each other, so they can wait together: a batched function works in
 // stages. A stage computes for every lookup of the batch where it reads next, asks for all these
 // lines with one call of [Prefetch] or [PrefetchAt], and only then goes on. The paper has a
-// compiler that emits a switch of lookups at each access. Stages need the loop written by hand, and
-// are a little faster, since nothing saves and restores a lookup.
+// compiler that emits a switch of lookups at each access; command gopt and package translate do so
+// for Go, and write stages where they can. By hand they are a little faster:
 //
 //	for len(keys) > 0 {
 //		n := min(len(keys), gopt.Batch)
@@ -37,9 +37,9 @@
 //     index.
 //
 // Below are structures of the paper and of its applications, each with a plain lookup and a batched
-// one that gives the same answers: cuckoo (2-8 hash table, and a table of MAC addresses), lpm (IPv4
-// and IPv6 prefixes), chase (chains of pointers), bptree (a static B+tree) and ahocorasick (many
-// patterns, where interleaving and sorting take the place of prefetches).
+// one that gives the same answers: cuckoo (2-8 hash table, tables of MAC addresses and of prefixes
+// of names), lpm (IPv4 and IPv6 prefixes), chase (chains of pointers), bptree (a static B+tree) and
+// ahocorasick (many patterns, where interleaving and sorting take the place of prefetches).
 //
 // Other processors than amd64 and arm64 do without prefetches. Interleaving alone helps there,
 // where the processor overlaps the loads of a stage by itself.

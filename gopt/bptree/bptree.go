@@ -7,6 +7,8 @@ import (
 	"github.com/userspace-rpc/erpc/gopt"
 )
 
+//go:generate go run github.com/userspace-rpc/erpc/cmd/gopt .
+
 // ErrOrder means that keys are not strictly ascending, or that there are not as many values.
 var ErrOrder = errors.New("bptree: keys out of order")
 
@@ -93,14 +95,20 @@ func (n *node) belowAll(k uint64) (count uint32) {
 }
 
 // Get returns the value of k.
+//
+//gopt:batch B=32 name=getBatch with=below:belowAll
 func (t *Tree) Get(k uint64) (value uint64, ok bool) {
 	if t.n == 0 {
 		return 0, false
 	}
 	at := uint32(0)
-	for l, level := range t.levels {
-		at = t.child(l, at*fan+level[at].below(k))
+	for l := range t.levels {
+		n := &t.levels[l][at]
+		gopt.Expensive(n)
+		at = t.child(l, at*fan+n.below(k))
 	}
+	gopt.Expensive(&t.keys[at])
+	gopt.Expensive(&t.values[at])
 	return t.inLeaf(at, t.keys[at].below(k), k)
 }
 

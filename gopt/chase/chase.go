@@ -6,6 +6,8 @@ import (
 	"github.com/userspace-rpc/erpc/gopt"
 )
 
+//go:generate go run github.com/userspace-rpc/erpc/cmd/gopt .
+
 // Ring is numbers that form one cycle: behind i comes r[i].
 type Ring []uint32
 
@@ -23,8 +25,11 @@ func New(n int, r *rand.Rand) Ring {
 }
 
 // Follow returns where steps steps lead from start.
+//
+//gopt:batch B=32 name=followBatch shared=steps
 func (r Ring) Follow(start uint32, steps int) uint32 {
 	for range steps {
+		gopt.Expensive(&r[start])
 		start = r[start]
 	}
 	return start

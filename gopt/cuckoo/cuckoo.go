@@ -14,6 +14,8 @@ var (
 	ErrKey  = errors.New("cuckoo: key 0 is not allowed")
 )
 
+//go:generate go run github.com/userspace-rpc/erpc/cmd/gopt .
+
 const (
 	ways     = 8
 	maxKicks = 500
@@ -52,8 +54,8 @@ func (t *Table) first(h uint64) uint32 { return uint32(h & t.mask) }
 func (t *Table) second(h uint64) uint32 { return uint32((h ^ (h>>40 | 1)) & t.mask) }
 
 // find returns the place of a key, or ways.
-func (b *bucket) find(k uint64) int {
-	for i := range ways {
+func (b *bucket) find(k uint64) uint {
+	for i := range uint(ways) {
 		if b.keys[i] == k {
 			return i
 		}
@@ -65,12 +67,17 @@ func (b *bucket) find(k uint64) int {
 func (t *Table) Len() int { return t.n }
 
 // Get returns the value of k.
+//
+//gopt:batch B=32 name=getBatch with=find:findAll
 func (t *Table) Get(k uint64) (value uint64, ok bool) {
 	h := hash(k)
 	b := &t.buckets[t.first(h)]
+	gopt.Expensive(b)
 	i := b.find(k)
 	if i == ways {
+		// The other bucket.
 		b = &t.buckets[t.second(h)]
+		gopt.Expensive(b)
 		i = b.find(k)
 	}
 	if i == ways || k == 0 {
@@ -123,8 +130,8 @@ func (t *Table) GetBatch(keys, values []uint64, ok []bool) {
 	}
 }
 
-// findAll is find without branches that depend on the keys, for a k other than 0: equal is where a
-// difference less one borrows. In a batch, whose lines have been asked for, it takes less time.
+// findAll is find without branches that depend on the keys; of 0 it finds anything. Equal is where
+// a difference less one borrows. In a batch, whose lines have been asked for, it takes less time.
 func (b *bucket) findAll(k uint64) uint {
 	_, s := bits.Sub64(b.keys[0]^k, 1, 0)
 	_, t := bits.Sub64(b.keys[1]^k, 1, 0)

@@ -2,6 +2,8 @@ package lpm
 
 import "github.com/userspace-rpc/erpc/gopt"
 
+//go:generate go run github.com/userspace-rpc/erpc/cmd/gopt .
+
 // V4 is a table of IPv4 prefixes.
 type V4 struct{ trie *trie }
 
@@ -16,41 +18,18 @@ func NewV4(routes []Route) (*V4, error) {
 }
 
 // Lookup returns the next hop of an address, a big-endian number, or NoRoute.
+//
+//gopt:batch B=32
 func (t *V4) Lookup(addr uint32) uint32 {
-	e := t.trie.entries[addr>>8]
-	if e&more != 0 {
-		e = t.trie.entries[start(e)+addr&0xff]
+	entry := &t.trie.entries[addr>>8]
+	gopt.Expensive(entry)
+	e := *entry
+	if e&more == 0 {
+		return e
 	}
-	return e
-}
-
-// LookupBatch looks all addresses up, interleaved: hops, which is at least as long, gets the next
-// hops.
-func (t *V4) LookupBatch(addrs, hops []uint32) {
-	var at [gopt.Batch]uint32
-	var which [gopt.Batch]uint8
-	entries := t.trie.entries
-	for len(addrs) > 0 {
-		n := min(len(addrs), gopt.Batch)
-		for i, a := range addrs[:n] {
-			at[i] = a >> 8
-		}
-		gopt.PrefetchAt(entries, at[:n], 1)
-		left := 0
-		for i, a := range addrs[:n] {
-			e := entries[at[i]]
-			hops[i] = e
-			if e&more != 0 {
-				at[left], which[left] = start(e)+a&0xff, uint8(i)
-				left++
-			}
-		}
-		gopt.PrefetchAt(entries, at[:left], 1)
-		for j, i := range which[:left] {
-			hops[i] = entries[at[j]]
-		}
-		addrs, hops = addrs[n:], hops[n:]
-	}
+	entry = &t.trie.entries[start(e)+addr&0xff]
+	gopt.Expensive(entry)
+	return *entry
 }
 
 // V6 is a table of IPv6 prefixes.
@@ -67,40 +46,18 @@ func NewV6(routes []Route) (*V6, error) {
 }
 
 // Lookup returns the next hop of an address, or NoRoute.
+//
+//gopt:batch B=32 values=addr
 func (t *V6) Lookup(addr *[16]byte) uint32 {
-	e := t.trie.entries[root(addr)]
+	entry := &t.trie.entries[root(addr)]
+	gopt.Expensive(entry)
+	e := *entry
 	for i := 3; e&more != 0; i++ { // the last byte's group has no further ones
-		e = t.trie.entries[start(e)+uint32(addr[i])]
+		entry = &t.trie.entries[start(e)+uint32(addr[i])]
+		gopt.Expensive(entry)
+		e = *entry
 	}
 	return e
 }
 
 func root(a *[16]byte) uint32 { return uint32(a[0])<<16 | uint32(a[1])<<8 | uint32(a[2]) }
-
-// LookupBatch looks all addresses up, interleaved: hops, which is at least as long, gets the next
-// hops.
-func (t *V6) LookupBatch(addrs [][16]byte, hops []uint32) {
-	var at [gopt.Batch]uint32
-	var which [gopt.Batch]uint8 // lookups that are not at their end
-	entries := t.trie.entries
-	for len(addrs) > 0 {
-		n := min(len(addrs), gopt.Batch)
-		for i := range addrs[:n] {
-			at[i], which[i] = root(&addrs[i]), uint8(i)
-		}
-		for left, depth := n, 3; left > 0; depth++ {
-			gopt.PrefetchAt(entries, at[:left], 1)
-			still := 0
-			for j, i := range which[:left] {
-				e := entries[at[j]]
-				hops[i] = e
-				if e&more != 0 {
-					at[still], which[still] = start(e)+uint32(addrs[i][depth]), i
-					still++
-				}
-			}
-			left = still
-		}
-		addrs, hops = addrs[n:], hops[n:]
-	}
-}

@@ -159,6 +159,8 @@ var table = []row{
 
 	{path: "gopt", may: []string{"internal/sys"}, traits: mayUnsafe},
 	{path: "gopt/...", may: []string{"gopt"}, traits: pure},
+	{path: "gopt/translate", traits: pure},
+	{path: "gopt/turns", third: xsys, traits: suite | mayClock},
 	// of two kinds of nodes
 	{path: "index", may: []string{"gopt", "internal/invariants"}, traits: pure | mayUnsafe},
 	{path: "index/message", may: []string{"index"}, traits: pure},

@@ -10,6 +10,8 @@ import (
 	"github.com/userspace-rpc/erpc/gopt"
 )
 
+//go:generate go run github.com/userspace-rpc/erpc/cmd/gopt .
+
 // shared has the fields of a partition that readers see, beside its memory. Its offsets grow for
 // ever.
 type shared struct {
@@ -134,36 +136,27 @@ func (r *Reader) restart() {
 
 // Warm brings what lookups of these hashes will read into the cache, interleaved. With it, single
 // lookups are as fast as those of a batch, whose values are all in memory at the same time.
-func (r *Reader) Warm(hashes []KeyHash) {
-	for len(hashes) > 0 {
-		n := min(len(hashes), gopt.Batch)
-		r.warm(hashes[:n])
-		hashes = hashes[n:]
-	}
-}
+func (r *Reader) Warm(hashes []KeyHash) { r.warm(hashes) }
 
-// warm asks for the lines of some lookups, gopt.Batch at most: buckets, then items.
-func (r *Reader) warm(hashes []KeyHash) {
-	var numbers [gopt.Batch]uint32
-	for i, h := range hashes {
-		numbers[i] = bucketOf(h, r.index)
-	}
-	gopt.PrefetchAt(r.buckets, numbers[:len(hashes)], 1)
-	var items [gopt.Batch]*uint64
-	for i, h := range hashes {
-		b, tag := &r.buckets[numbers[i]], tagOf(h)
-		for j := range b.entries {
-			e := atomic.LoadUint64(&b.entries[j])
-			if e>>tagShift != tag {
-				continue
-			}
-			if pos, _, ok := r.position(e); ok {
-				items[i] = &r.items[pos]
-				break
-			}
+// ahead asks for the lines of a lookup: its bucket, then its item. warm does so for many.
+//
+//gopt:batch B=32 name=warm
+func (r *Reader) ahead(hash KeyHash) {
+	b := &r.buckets[bucketOf(hash, r.index)]
+	gopt.Expensive(b)
+	tag := tagOf(hash)
+	var item *uint64
+	for j := range b.entries {
+		e := atomic.LoadUint64(&b.entries[j])
+		if e>>tagShift != tag {
+			continue
+		}
+		if pos, _, ok := r.position(e); ok {
+			item = &r.items[pos]
+			break
 		}
 	}
-	gopt.Prefetch(items[:len(hashes)], 1)
+	gopt.Expensive(item)
 }
 
 func (r *Reader) get(hash KeyHash, key []byte, it *Item) bool {
