@@ -23,8 +23,7 @@ const (
 	// one had ended, and apartFor after the last call that began when another one was under way.
 	aloneAfter = 64
 	soonAfter  = 30 * time.Microsecond
-	soonTurn   = 100 * time.Microsecond // the same for a message, from one goroutine to the other
-	lateCall   = 8                      // a call that begins later takes so many away
+	lateCall   = 8 // a call that begins later takes so many away
 	// A goroutine that was woken may get its processor milliseconds later, and calls again then.
 	apartFor = 20 * time.Millisecond
 	// After vacantFor the Loop's goroutine sees whether calls still come.
@@ -52,14 +51,13 @@ const (
 //
 // A goroutine that waits for something else than the answer to a call, such as the next message of a
 // stream, does the same by Lead, and sends by Do. Whoever has the loop's callbacks bring that about
-// says when (Asked, Turn), and counts those who wait (Waits): the loop is not left vacant then.
+// says when (Turn), and counts those who wait (Waits): the loop is not left vacant then.
 //
 // All but wanted and waiting belongs to who runs the loop.
 type lead struct {
-	timer     *time.Timer   // wakes the goroutine
-	calls     int           // under way or waiting, of all Clients, but for unhurried ones
-	unhurried int           // calls of Client.Unhurried types, the same
-	asked     monotime.Time // see Loop.Asked
+	timer     *time.Timer // wakes the goroutine
+	calls     int         // under way or waiting, of all Clients, but for unhurried ones
+	unhurried int         // calls of Client.Unhurried types, the same
 	ended     monotime.Time
 	turns     uint64        // of callers
 	alone     int           // calls that followed each other soon
@@ -96,15 +94,11 @@ func (d *lead) end(now monotime.Time) {
 
 // turn notes that what a goroutine asked for has come: for one that is alone, or for others too.
 func (d *lead) turn(now monotime.Time, alone bool) {
-	switch {
-	case !alone:
-		d.beside, d.alone = now, 0
-	case d.asked.Sub(d.ended) > soonTurn:
-		d.alone = max(d.alone-lateCall, 0)
-	default:
+	if d.ended = now; alone {
 		d.alone = min(d.alone+1, 2*aloneAfter)
+	} else {
+		d.beside, d.alone = now, 0
 	}
-	d.ended = now
 }
 
 // lone reports whether callers come alone, no call is under way and nobody waits.

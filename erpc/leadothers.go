@@ -60,12 +60,9 @@ func (l *Loop) Lead(came func() bool) bool {
 // beside callers of Clients. While there is one somebody runs the loop. It is safe in any goroutine.
 func (l *Loop) Waits(n int) { l.lead.waiting.Add(int32(n)) }
 
-// Asked says, in the loop, that something was sent whose answer a goroutine waits for, or will.
-func (l *Loop) Asked() { l.lead.asked = l.rpc.engine.Now() }
-
 // Turn says, in the loop, that something has come for a goroutine that waits for it. Alone says that
-// nobody else waits, and that the goroutine has sent one message for each that it received. Such
-// ones may run the loop themselves, by Lead.
+// it has come for no other one, and that the goroutine sends a message soon after each that it
+// receives. Such ones may run the loop themselves, by Lead.
 func (l *Loop) Turn(alone bool) {
 	l.lead.turn(l.rpc.engine.Now(), alone && l.lead.waiting.Load() == 0)
 }

@@ -106,7 +106,6 @@ func TestLeadTurns(t *testing.T) {
 		done := make(chan struct{})
 		_ = g.loop.Post(func(*Rpc) {
 			for range n {
-				g.loop.Asked()
 				g.loop.Turn(alone)
 			}
 			d := &g.loop.lead

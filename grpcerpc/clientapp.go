@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"io"
+	"time"
 
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/metadata"
@@ -116,7 +117,10 @@ func (s *clientStream) put(memory *[]byte, err error) (ok bool, _ error) {
 		return false, s.sendError()
 	}
 	s.out.putMessage(s.info.kind(), memory)
-	s.sent++
+	if s.sent++; !s.got.IsZero() && time.Since(s.got) > soonSent {
+		s.turns = max(s.turns-lateTurn, 0)
+	}
+	s.got = time.Time{}
 	if !s.desc.ClientStreams && !s.closed {
 		s.closed = true
 		s.out.put(frame.HalfClose, nil)
@@ -188,10 +192,7 @@ func (s *clientStream) recvMsg(m any) error {
 func (s *clientStream) receive() (m message, err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.turns++; s.sent != 1 {
-		s.turns = 0
-	}
-	s.sent = 0
+	s.turn()
 	for {
 		s.check()
 		m, ok := s.in.take()
@@ -202,6 +203,9 @@ func (s *clientStream) receive() (m message, err error) {
 				s.mu.Lock()
 			}
 			s.info.received(s)
+			if s.turns > 0 && s.pipe.waiting.Load() == 0 {
+				s.got = time.Now()
+			}
 			return m, nil
 		}
 		if s.over {
@@ -214,6 +218,14 @@ func (s *clientStream) receive() (m message, err error) {
 		}
 		s.wait()
 	}
+}
+
+// turn notes that the application receives. The lock is held.
+func (s *clientStream) turn() {
+	if s.turns = min(s.turns+1, 2*lateTurn); s.sent != 1 {
+		s.turns = 0
+	}
+	s.sent = 0
 }
 
 // received fills what the options of a stream ask for.

@@ -46,7 +46,6 @@ type pipeLoop interface {
 	Do(fn func(*erpc.Rpc)) error
 	Lead(came func() bool) bool
 	Waits(n int)
-	Asked()
 	Turn(alone bool)
 }
 
@@ -54,9 +53,13 @@ type pipeLoop interface {
 // what the server says: it has sent one of its own by then, or will not soon.
 const fetchAfter = time.Millisecond
 
-// fewTurns is how many messages an application sends and receives in turns before it may run the
-// loop.
-const fewTurns = 4
+const (
+	// An application talks in turns after so many messages that it has sent and received in turns.
+	fewTurns = 4
+	// It sends soon after it has received. If not, that takes lateTurn turns away.
+	soonSent = 30 * time.Microsecond
+	lateTurn = 8
+)
 
 func newPipe(l *link, on pipeLoop) *pipe {
 	p := &pipe{link: l, loop: on, streams: make(map[uint64]*clientStream), keep: 1}
@@ -102,7 +105,6 @@ func (p *pipe) flush() {
 			return
 		}
 		p.calls.Add(1)
-		p.loop.Asked()
 		err := p.link.client.StartInLoop(frame.TypeExchange, *x.memory, x.onReply)
 		if err != nil {
 			x.onReply(nil, err)

@@ -3,6 +3,7 @@ package grpcerpc
 import (
 	"context"
 	"sync"
+	"time"
 
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/balancer"
@@ -37,11 +38,12 @@ type clientStream struct {
 
 	mu         sync.Mutex
 	changed    sync.Cond
-	events     int  // how often changed was told
-	seen       int  // of them, when the application began to run the loop
-	leads      bool // it does
-	sent       int  // messages since the last RecvMsg
-	turns      int  // calls of RecvMsg with one message before each
+	events     int       // how often changed was told
+	seen       int       // of them, when the application began to run the loop
+	leads      bool      // it does
+	sent       int       // messages since the last RecvMsg
+	turns      int       // calls of RecvMsg with one message before each, that came soon
+	got        time.Time // when RecvMsg returned, if the application may be alone
 	in         inbox
 	out        outbox
 	counted    bool // the pipe knows that it waits

@@ -19,7 +19,6 @@ func (noLoop) Post(func(*erpc.Rpc)) error { return nil }
 func (noLoop) Do(func(*erpc.Rpc)) error   { return nil }
 func (noLoop) Lead(func() bool) bool      { return false }
 func (noLoop) Waits(int)                  {}
-func (noLoop) Asked()                     {}
 func (noLoop) Turn(bool)                  {}
 
 // talker returns a stream of a pipe that has a message of n bytes to send.
