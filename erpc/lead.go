@@ -49,9 +49,9 @@ const (
 // runtime.Goexit ends the loop, and one that panics ends the process, also if its caller would
 // recover.
 //
-// A goroutine that waits for something else than the answer to a call, such as the next message of a
-// stream, does the same by Lead, and sends by Do. Whoever has the loop's callbacks bring that about
-// says when (Turn), and counts those who wait (Waits): the loop is not left vacant then.
+// A goroutine that waits for something else than the answer to a call, such as the next message of
+// a stream, does the same by Lead, and sends by Do. Whoever has the loop's callbacks bring that
+// about says when (Turn), and counts those who wait (Waits): the loop is not left vacant then.
 //
 // All but wanted and waiting belongs to who runs the loop.
 type lead struct {

@@ -24,8 +24,8 @@ func (onePass) leaves()                   {}
 // isVacant reports whether nobody seems to run the loop.
 func (r *Rpc) isVacant() bool { return r.lends.Load() && r.state.Load() == vacant }
 
-// Do is Post, but that a caller who finds the loop vacant makes the pass itself. So it must not hold
-// a lock that a callback may want.
+// Do is Post, but that a caller who finds the loop vacant makes the pass itself. So it must not
+// hold a lock that a callback may want.
 func (l *Loop) Do(fn func(*Rpc)) error {
 	r := l.rpc
 	if !r.isVacant() {
@@ -42,10 +42,10 @@ func (l *Loop) Do(fn func(*Rpc)) error {
 	return nil
 }
 
-// Lead has the caller run the loop if that is vacant, until came reports, after a pass, that it need
-// not wait any more; 10 ms at most. It reports false, at once, if somebody else runs the loop: that
-// goes on until nobody waits. The caller must be counted by Waits, and hold no lock that a callback
-// may want.
+// Lead has the caller run the loop if that is vacant, until came reports, after a pass, that it
+// need not wait any more; 10 ms at most. It reports false, at once, if somebody else runs the loop:
+// that goes on until nobody waits. The caller must be counted by Waits, and hold no lock that a
+// callback may want.
 func (l *Loop) Lead(came func() bool) bool {
 	r := l.rpc
 	if !r.isVacant() || !r.state.CompareAndSwap(vacant, awake) {
@@ -57,11 +57,12 @@ func (l *Loop) Lead(came func() bool) bool {
 }
 
 // Waits counts n more goroutines, or fewer if it is negative, that wait for what callbacks do,
-// beside callers of Clients. While there is one somebody runs the loop. It is safe in any goroutine.
+// beside callers of Clients. While there is one somebody runs the loop. It is safe in any
+// goroutine.
 func (l *Loop) Waits(n int) { l.lead.waiting.Add(int32(n)) }
 
-// Turn says, in the loop, that something has come for a goroutine that waits for it. Alone says that
-// it has come for no other one, and that the goroutine sends a message soon after each that it
+// Turn says, in the loop, that something has come for a goroutine that waits for it. Alone says
+// that it has come for no other one, and that the goroutine sends a message soon after each that it
 // receives. Such ones may run the loop themselves, by Lead.
 func (l *Loop) Turn(alone bool) {
 	l.lead.turn(l.rpc.engine.Now(), alone && l.lead.waiting.Load() == 0)

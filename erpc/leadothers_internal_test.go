@@ -32,8 +32,8 @@ func TestDo(t *testing.T) {
 	}
 }
 
-// TestLead: a goroutine that waits runs a vacant loop until that has come for which it waits. Others
-// get what they want meanwhile. One that finds somebody run the loop is told so.
+// TestLead: a goroutine that waits runs a vacant loop until that has come for which it waits.
+// Others get what they want meanwhile. One that finds somebody run the loop is told so.
 func TestLead(t *testing.T) {
 	g, me := newLeadRig(t), gid.Current()
 	for range 10 {
@@ -98,8 +98,8 @@ func TestUnhurried(t *testing.T) {
 	<-ended
 }
 
-// TestLeadTurns: a goroutine is alone after it has talked in turns for a while, and neither when others
-// were told of something, nor while somebody waits.
+// TestLeadTurns: a goroutine is alone after it has talked in turns for a while, and neither when
+// others were told of something, nor while somebody waits.
 func TestLeadTurns(t *testing.T) {
 	g := newLeadRig(t)
 	turn := func(n int, alone bool) (lone bool) {
