@@ -122,7 +122,11 @@ func TestLeadTurns(t *testing.T) {
 	if turn(1, false) {
 		t.Error("alone beside others")
 	}
+	turn(2*aloneAfter, true)
 	g.loop.Waits(1)
+	if turn(0, true) {
+		t.Error("alone while one begins to wait")
+	}
 	if turn(2*aloneAfter, true) {
 		t.Error("alone while another one waits")
 	}
