@@ -47,15 +47,13 @@ func TestLead(t *testing.T) {
 				}
 				_ = g.loop.Post(func(*Rpc) { came, ran = true, gid.Current() })
 			}()
-			if !g.loop.Lead(func() bool { return came }) {
-				for done := false; !done; { // its goroutine has it
-					seen := make(chan bool)
-					_ = g.loop.Post(func(*Rpc) { seen <- came })
-					done = <-seen
-				}
-				return false
+			led := g.loop.Lead(func() bool { return came })
+			for done := false; !done; { // the loop's goroutine may have had it
+				seen := make(chan bool)
+				_ = g.loop.Post(func(*Rpc) { seen <- came })
+				done = <-seen
 			}
-			return ran == me
+			return led && ran == me
 		})
 	}
 }

@@ -2,6 +2,8 @@ package grpcerpc
 
 import (
 	"testing"
+	"testing/synctest"
+	"time"
 
 	"google.golang.org/grpc"
 
@@ -64,8 +66,10 @@ func answers(p *pipe, ids ...uint64) {
 
 // TestChats: an application that waits for a message runs the loop until it comes. After some
 // messages, one for each that it receives, it is told from others, which is over when it sends two,
-// or two streams have answers at once.
-func TestChats(t *testing.T) {
+// or two streams have answers at once, and after two that it sends late.
+func TestChats(t *testing.T) { synctest.Test(t, testChats) }
+
+func testChats(t *testing.T) {
 	l := new(chatLoop)
 	p := newPipe(&link{}, l)
 	p.calls.Store(maxCalls) // it does not send
@@ -92,7 +96,18 @@ func TestChats(t *testing.T) {
 	if chat(t, l, s, 1); l.last {
 		t.Error("another stream has an answer, too")
 	}
-	if l.turns != 3*fewTurns+4 {
+	l.answer = func() { answers(p, s.id) }
+	if chat(t, l, s, 2*fewTurns); !l.last {
+		t.Error("not told from others any more")
+	}
+	for range 2 {
+		time.Sleep(soonSent + 1)
+		chat(t, l, s, 1)
+	}
+	if l.last {
+		t.Error("two messages that were sent late")
+	}
+	if l.turns != 5*fewTurns+6 {
 		t.Errorf("told of %d turns", l.turns)
 	}
 }
