@@ -101,7 +101,7 @@ func testChats(t *testing.T) {
 		t.Error("not told from others any more")
 	}
 	for range 2 {
-		time.Sleep(soonSent + 1)
+		<-time.After(soonSent + 1)
 		chat(t, l, s, 1)
 	}
 	if l.last {
