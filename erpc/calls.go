@@ -69,6 +69,9 @@ type callTable struct {
 	deadlines int // calls with a deadline
 }
 
+// used returns how many requests are under way.
+func (t *callTable) used() int { return len(t.calls) - len(t.free) }
+
 // alloc returns the index of a call that is not in use.
 func (t *callTable) alloc() uint32 {
 	if n := len(t.free); n > 0 {

@@ -38,6 +38,7 @@ type goCall struct {
 	// True when the call has ended; false before, if it lasts and its context counts from now on.
 	ended   chan bool
 	leads   bool                // the caller runs the loop
+	led     bool                // ... and has, until the call had ended
 	patient bool                // the caller waits for ended alone at first
 	finish  Continuation        // k.onDone, bound once
 	done    func([]byte, error) // of Start; nil for a Call
@@ -135,12 +136,12 @@ func (c *Client) newCall(ctx context.Context, reqType uint8) (*goCall, error) {
 // error. Reusable says that the loop does not meet k again.
 func (k *goCall) run(ctx context.Context) (reusable bool, err error) {
 	c, gone := k.client, ctx.Done()
-	free := c.rpc.lends.Load() && c.rpc.state.Load() == vacant
+	free := c.rpc.isVacant()
 	if k.patient = (gone != nil || free) && k.waitsForEnd(); !c.rpc.push(command{c: k}) {
 		return false, unsent(ErrClosed)
 	}
 	if free && k.patient && c.rpc.state.CompareAndSwap(vacant, awake) {
-		if c.loop.runFor(k) {
+		if k.runLoop() {
 			return true, nil
 		}
 	} else if !c.rpc.pushed() {
@@ -254,7 +255,7 @@ func (k *goCall) begin(r *Rpc) {
 		k.deliver(m.away())
 		return
 	}
-	c.loop.lead.begin(r.engine.Now(), k.done == nil)
+	k.leadBegin(r.engine.Now())
 	if k.began = r.engine.Now(); k.patient {
 		r.fresh.add(k)
 	}
@@ -263,7 +264,7 @@ func (k *goCall) begin(r *Rpc) {
 		most *= 2
 	}
 	if c.calls >= most {
-		c.loop.lead.end(c.rpc.engine.Now())
+		k.leadEnd(r.engine.Now())
 		k.deliver(unsent(ErrExhausted))
 		return
 	}
@@ -360,7 +361,7 @@ func (k *goCall) take(d *Completion) {
 func (k *goCall) end(err error) {
 	c := k.client
 	c.calls--
-	c.loop.lead.end(c.rpc.engine.Now())
+	k.leadEnd(c.rpc.engine.Now())
 	k.deliver(err)
 	if c.member != nil && c.calls == 0 {
 		c.member.emptied()
@@ -437,17 +438,18 @@ type Client struct {
 
 	// In the loop only.
 	sessionSet
-	at       int              // place in loop.clients
-	addrs    []transport.Addr // what text was resolved to last, in the order to try
-	good     transport.Addr   // the address that worked last
-	redial   redial
-	alarms   clientAlarms
-	alarm    loopAlarm    // the first of them
-	waiting  []chan error // Dial and Ready, which wait for a session
-	over     bool         // it is ending
-	failedAt monotime.Time
-	failure  error
-	member   *member // of a Pool; nil if it is in none
+	unhurried [256]bool        // types of calls; see Unhurried
+	at        int              // place in loop.clients
+	addrs     []transport.Addr // what text was resolved to last, in the order to try
+	good      transport.Addr   // the address that worked last
+	redial    redial
+	alarms    clientAlarms
+	alarm     loopAlarm    // the first of them
+	waiting   []chan error // Dial and Ready, which wait for a session
+	over      bool         // it is ending
+	failedAt  monotime.Time
+	failure   error
+	member    *member // of a Pool; nil if it is in none
 }
 
 // Dial makes a Client of the server at addr (text that tr resolves) and waits until

@@ -49,18 +49,25 @@ const (
 // runtime.Goexit ends the loop, and one that panics ends the process, also if its caller would
 // recover.
 //
-// All but wanted belongs to who runs the loop.
+// A goroutine that waits for something else than the answer to a call, such as the next message of
+// a stream, does the same by Lead, and sends by Do. Whoever has the loop's callbacks bring that
+// about says when (Turn), and counts those who wait (Waits): the loop is not left vacant then.
+//
+// All but wanted and waiting belongs to who runs the loop.
 type lead struct {
-	timer  *time.Timer // wakes the goroutine
-	calls  int         // under way or waiting, of all Clients
-	ended  monotime.Time
-	turns  uint64        // of callers
-	alone  int           // calls that followed each other soon
-	beside monotime.Time // the last call that began beside another one
-	until  monotime.Time // when the timer runs out
-	err    error         // with which a caller has left the loop
+	timer     *time.Timer // wakes the goroutine
+	calls     int         // under way or waiting, of all Clients, but for unhurried ones
+	unhurried int         // calls of Client.Unhurried types, the same
+	ended     monotime.Time
+	turns     uint64        // of callers
+	alone     int           // calls that followed each other soon
+	beside    monotime.Time // the last call that began beside another one
+	until     monotime.Time // when the timer runs out
+	err       error         // with which a caller has left the loop
+	waiter    waiter        // of Lead
 
-	wanted atomic.Bool // the goroutine wants the loop back
+	wanted  atomic.Bool  // the goroutine wants the loop back
+	waiting atomic.Int32 // goroutines; see Loop.Waits
 }
 
 // begin notes that a call begins. One that nobody waits for is Start's, whose callers do not run
@@ -85,9 +92,19 @@ func (d *lead) end(now monotime.Time) {
 	d.ended = now
 }
 
-// lone reports whether callers come alone and no call is under way.
+// turn notes that what a goroutine asked for has come: for one that is alone, or for others too.
+func (d *lead) turn(now monotime.Time, alone bool) {
+	if d.ended = now; alone {
+		d.alone = min(d.alone+1, 2*aloneAfter)
+	} else {
+		d.beside, d.alone = now, 0
+	}
+}
+
+// lone reports whether callers come alone, no call is under way and nobody waits.
 func (d *lead) lone() bool {
-	return d.alone >= aloneAfter && d.calls == 0 && d.ended.Sub(d.beside) >= apartFor
+	return d.alone >= aloneAfter && d.calls == 0 && d.waiting.Load() == 0 &&
+		d.ended.Sub(d.beside) >= apartFor
 }
 
 // vacate leaves the loop to the next caller, if callers come alone and nothing is due before the
@@ -96,7 +113,8 @@ func (l *Loop) vacate() bool {
 	r, d := l.rpc, &l.lead
 	pushed := r.commands.Pushed()
 	if !d.lone() || d.wanted.Load() || l.closed.Load() || r.commands.Len() > 0 ||
-		len(r.engine.Out.Tx) > 0 || r.wakeAt() < d.until || !r.engine.Quiet() ||
+		len(r.engine.Out.Tx) > 0 || r.wakeAt() < d.until || r.engine.Opening() ||
+		!r.engine.Quiet() && r.calls.used() > d.unhurried ||
 		r.cfg.LockThread || r.cfg.Simulation.Clock != nil {
 		return false
 	}
@@ -110,7 +128,8 @@ func (l *Loop) vacate() bool {
 	r.state.Store(vacant)
 	// Who came before sees that the loop is vacant, or we see what it wants. What is the loop's may
 	// be somebody else's by now.
-	if r.commands.Pushed() != pushed || r.hasHanded() || d.wanted.Load() || l.closed.Load() {
+	if r.commands.Pushed() != pushed || r.hasHanded() || d.wanted.Load() || l.closed.Load() ||
+		d.waiting.Load() > 0 {
 		r.recall()
 	}
 	return true
@@ -160,9 +179,14 @@ func (l *Loop) leave() (left bool, err error) {
 	return true, d.err
 }
 
-// runFor runs the loop, which was vacant and is the caller's now, until its call, which is in the
-// ring, has ended or is not fresh any more. It reports whether the call has ended.
-func (l *Loop) runFor(k *goCall) bool {
+// leader is a goroutine that runs a loop for something. Both are called in the loop.
+type leader interface {
+	enough(now monotime.Time) bool // after a pass: it runs no more
+	leaves()                       // before the loop may be somebody else's
+}
+
+// runFor runs the loop, which was vacant and is the caller's now, until it has enough.
+func (l *Loop) runFor(x leader) {
 	r, left := l.rpc, false
 	defer func() {
 		if left {
@@ -179,21 +203,19 @@ func (l *Loop) runFor(k *goCall) bool {
 	r.takeOver()
 	r.begun.Store(int64(r.readClock()))
 	var err error
-	for k.leads = true; !l.closed.Load(); {
+	for !l.closed.Load() {
 		var work int
-		if work, err = r.RunOnce(); err != nil || k.freshAt == nil {
+		if work, err = r.RunOnce(); err != nil || x.enough(r.engine.Now()) {
 			break
 		}
-		if err = r.pause(work, -1); err != nil {
+		if err = r.pause(work, vacantFor); err != nil {
 			break
 		}
 	}
-	over, turns := k.over, l.lead.turns+1
+	turns := l.lead.turns + 1
 	l.lead.turns = turns
-	if over && len(k.ended) > 0 {
-		<-k.ended // that it lasts
-	}
-	k.leads, left = false, true
+	x.leaves()
+	left = true
 	if err != nil || !l.vacate() {
 		l.lead.err = err
 		r.giveBack()
@@ -201,7 +223,24 @@ func (l *Loop) runFor(k *goCall) bool {
 	if turns%fairEvery == 0 {
 		runtime.Gosched() // a caller that polls never blocks
 	}
-	return over
+}
+
+// enough implements leader: the call has ended, or is not fresh any more.
+func (k *goCall) enough(monotime.Time) bool { return k.freshAt == nil }
+
+func (k *goCall) leaves() {
+	if k.led = k.over; k.over && len(k.ended) > 0 {
+		<-k.ended // that it lasts
+	}
+	k.leads = false
+}
+
+// runLoop runs the loop, which was vacant and is the caller's now, until its call, which is in the
+// ring, has ended or is not fresh any more. It reports whether the call has ended.
+func (k *goCall) runLoop() bool {
+	k.leads = true
+	k.client.loop.runFor(k)
+	return k.led
 }
 
 // giveBack gives the loop to the goroutine.

@@ -9,6 +9,7 @@ import (
 	"os/exec"
 	"runtime"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -35,6 +36,15 @@ type leadConn struct {
 	*udp.Conn
 	woken chan struct{} // Wake was called
 	deaf  bool          // RxBurst finds nothing; the loop's
+
+	looked atomic.Pointer[chan struct{}] // closed by the next RxBurst
+}
+
+// look returns a channel that is closed once somebody looks for packets.
+func (c *leadConn) look() chan struct{} {
+	looked := make(chan struct{})
+	c.looked.Store(&looked)
+	return looked
 }
 
 func (c *leadConn) Wake() {
@@ -46,6 +56,9 @@ func (c *leadConn) Wake() {
 }
 
 func (c *leadConn) RxBurst(pkts []transport.RxPacket) (int, error) {
+	if looked := c.looked.Swap(nil); looked != nil {
+		close(*looked)
+	}
 	if c.deaf {
 		return 0, nil
 	}

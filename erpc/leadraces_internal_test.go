@@ -71,6 +71,19 @@ var wants = map[string]func(g leadRig, done chan struct{}) error{
 		<-g.conn.woken
 		return nil
 	},
+	"Waits": func(g leadRig, done chan struct{}) error {
+		g.loop.Waits(1)
+		if g.loop.Lead(func() bool { return true }) {
+			return errors.New("a goroutine runs the loop beside another one")
+		}
+		looked := g.conn.look()
+		go func() {
+			<-looked
+			g.loop.Waits(-1)
+			close(done)
+		}()
+		return nil
+	},
 }
 
 // callerLeaves has a caller run the loop, and fn run while it leaves that vacant. It reports false

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"io"
+	"time"
 
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/metadata"
@@ -28,7 +29,30 @@ func (s *clientStream) wait() {
 			return // what was waited for may have come
 		}
 	}
-	s.changed.Wait()
+	if !s.lead() {
+		s.changed.Wait()
+	}
+}
+
+// lead has the application run the loop until something may have come, if nobody else does. It
+// reports false if the application is to wait. The lock is held.
+func (s *clientStream) lead() bool {
+	if s.leads { // another goroutine of the stream does
+		return false
+	}
+	s.leads, s.seen = true, s.events
+	s.mu.Unlock()
+	led := s.pipe.loop.Lead(s.came)
+	s.mu.Lock()
+	s.leads = false
+	return led || s.events != s.seen || s.over
+}
+
+// hasCome reports whether the application need not run the loop any more.
+func (s *clientStream) hasCome() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.events != s.seen || s.over
 }
 
 // Header returns nil for a stream that has failed before: RecvMsg has the status.
@@ -93,6 +117,10 @@ func (s *clientStream) put(memory *[]byte, err error) (ok bool, _ error) {
 		return false, s.sendError()
 	}
 	s.out.putMessage(s.info.kind(), memory)
+	if s.sent++; !s.got.IsZero() && time.Since(s.got) > soonSent {
+		s.turns = max(s.turns-lateTurn, 0)
+	}
+	s.got = time.Time{}
 	if !s.desc.ClientStreams && !s.closed {
 		s.closed = true
 		s.out.put(frame.HalfClose, nil)
@@ -164,6 +192,7 @@ func (s *clientStream) recvMsg(m any) error {
 func (s *clientStream) receive() (m message, err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	s.turn()
 	for {
 		s.check()
 		m, ok := s.in.take()
@@ -174,6 +203,9 @@ func (s *clientStream) receive() (m message, err error) {
 				s.mu.Lock()
 			}
 			s.info.received(s)
+			if s.turns > 0 && s.pipe.waiting.Load() == 0 {
+				s.got = time.Now()
+			}
 			return m, nil
 		}
 		if s.over {
@@ -186,6 +218,14 @@ func (s *clientStream) receive() (m message, err error) {
 		}
 		s.wait()
 	}
+}
+
+// turn notes that the application receives. The lock is held.
+func (s *clientStream) turn() {
+	if s.turns = min(s.turns+1, 2*lateTurn); s.sent != 1 {
+		s.turns = 0
+	}
+	s.sent = 0
 }
 
 // received fills what the options of a stream ask for.

@@ -17,6 +17,7 @@ import (
 // application waits for it. Exchanges and replies are taken in the order of their numbers.
 type pipe struct {
 	link *link
+	loop pipeLoop
 	run  func(*erpc.Rpc) // flush, bound once
 
 	calls   atomic.Int32 // exchanges under way; the loop alone changes it
@@ -39,18 +40,35 @@ type pipe struct {
 	armed   bool                     // later is
 }
 
+// pipeLoop is what a pipe needs of the *erpc.Loop of its link.
+type pipeLoop interface {
+	Post(fn func(*erpc.Rpc)) error
+	Do(fn func(*erpc.Rpc)) error
+	Lead(came func() bool) bool
+	Waits(n int)
+	Turn(alone bool)
+}
+
 // fetchAfter is how long an application may leave a stream alone before an exchange is sent for
 // what the server says: it has sent one of its own by then, or will not soon.
 const fetchAfter = time.Millisecond
 
-func newPipe(l *link) *pipe {
-	p := &pipe{link: l, streams: make(map[uint64]*clientStream), keep: 1}
+const (
+	// An application talks in turns after so many messages that it has sent and received in turns.
+	fewTurns = 4
+	// It sends soon after it has received. If not, that takes lateTurn turns away.
+	soonSent = 30 * time.Microsecond
+	lateTurn = 8
+)
+
+func newPipe(l *link, on pipeLoop) *pipe {
+	p := &pipe{link: l, loop: on, streams: make(map[uint64]*clientStream), keep: 1}
 	p.run = func(*erpc.Rpc) { p.flush() }
 	fetch := func(*erpc.Rpc) {
 		p.armed, p.fetch = false, true
 		p.flush()
 	}
-	p.later = time.AfterFunc(time.Hour, func() { _ = l.loop.Post(fetch) }) // as in say
+	p.later = time.AfterFunc(time.Hour, func() { _ = on.Post(fetch) }) // as in say
 	p.later.Stop()
 	return p
 }
@@ -62,7 +80,7 @@ func (p *pipe) say(s *clientStream) error {
 		return err
 	}
 	if p.ready.add(s) {
-		_ = p.link.loop.Post(p.run) // in vain only if the loop has ended, and the pipe with it
+		_ = p.loop.Do(p.run) // in vain only if the loop has ended, and the pipe with it
 	}
 	return p.failure() // if it failed meanwhile, nobody may have seen s
 }
@@ -197,6 +215,7 @@ func (p *pipe) accept(y *frame.Reply) {
 	if p.fetch = len(y.Sections) >= maxBatch/2; p.fetch { // more follows, and needs exchanges
 		p.keep = maxParked
 	}
+	alone := true
 	for rest := y.Sections; len(rest) > 0; {
 		var sec frame.Section
 		var err error
@@ -208,12 +227,16 @@ func (p *pipe) accept(y *frame.Reply) {
 		if s == nil {
 			continue // it was given up
 		}
-		over, more := s.hear(&sec)
+		over, more, chats := s.hear(&sec)
+		alone = alone && chats
 		if over {
 			delete(p.streams, sec.Stream)
 		} else if more {
 			p.ready.again(s)
 		}
+	}
+	if len(y.Sections) > 0 {
+		p.loop.Turn(alone)
 	}
 }
 
@@ -288,12 +311,12 @@ func (s *clientStream) speak(b []byte, room int) (_ []byte, more bool) {
 }
 
 // hear takes what the server says in a stream, in the loop. More says that the stream has something
-// to answer.
-func (s *clientStream) hear(sec *frame.Section) (over, more bool) {
+// to answer. Chats says that its application sends one message for each that it receives.
+func (s *clientStream) hear(sec *frame.Section) (over, more, chats bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.over {
-		return true, false
+		return true, false, false
 	}
 	known := s.headerDone
 	s.accept(sec)
@@ -305,18 +328,19 @@ func (s *clientStream) hear(sec *frame.Section) (over, more bool) {
 		s.wake()
 	}
 	s.release()
-	return s.over && !s.ending, !s.over && (s.out.ready() || s.in.due())
+	return s.over && !s.ending, !s.over && (s.out.ready() || s.in.due()), s.turns > fewTurns
 }
 
 // count counts the stream among those that wait for the server, or not. The lock is held.
 func (s *clientStream) count(waits bool) {
 	if s.counted != waits {
 		s.counted = waits
+		n := -1
 		if waits {
-			s.pipe.waiting.Add(1)
-		} else {
-			s.pipe.waiting.Add(-1)
+			n = 1
 		}
+		s.pipe.waiting.Add(int32(n))
+		s.pipe.loop.Waits(n)
 	}
 }
 

@@ -3,6 +3,7 @@ package grpcerpc
 import (
 	"context"
 	"sync"
+	"time"
 
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/balancer"
@@ -31,12 +32,18 @@ type clientStream struct {
 	inLine
 	id uint64 // from 1; the loop's alone
 	// Of the goroutine that receives.
-	watched  bool // the handlers have the header
-	received bool // there was a message
+	watched  bool        // the handlers have the header
+	received bool        // there was a message
+	came     func() bool // something has, since seen; bound once
 
 	mu         sync.Mutex
 	changed    sync.Cond
-	events     int // how often changed was told
+	events     int       // how often changed was told
+	seen       int       // of them, when the application began to run the loop
+	leads      bool      // it does
+	sent       int       // messages since the last RecvMsg
+	turns      int       // calls of RecvMsg with one message before each, that came soon
+	got        time.Time // when RecvMsg returned, if the application may be alone
 	in         inbox
 	out        outbox
 	counted    bool // the pipe knows that it waits
@@ -91,6 +98,7 @@ func (cc *ClientConn) beginStream(
 	w.outHeader(c.method, c.compressName, c.md, l.peer)
 	s.watch = w
 	s.changed.L = &s.mu
+	s.came = s.hasCome
 	s.mu.Lock()
 	s.stop = context.AfterFunc(ctx, s.expire)
 	s.mu.Unlock()

@@ -62,8 +62,10 @@
 // nothing beyond one exchange of their connection: also streams that nobody reads for a millisecond
 // have one, so that what the server says comes as far as the window goes. Streams that are ready
 // take turns. A packet that is lost holds up all streams of its connection until it is repeated, as
-// with HTTP/2. A stream's deadline travels once, as gRPC's timeout does, and cancelling it is a
-// flag of its section. An exchange that fails ends all streams of its connection.
+// with HTTP/2. An application that sends and receives in turns on the only stream that is busy runs
+// the loop itself, while it waits and to send: see erpc.Loop.Lead. A stream's deadline travels
+// once, as gRPC's timeout does, and cancelling it is a flag of its section. An exchange that fails
+// ends all streams of its connection.
 //
 // # Flow control
 //

@@ -3,6 +3,7 @@ package grpcerpc
 import (
 	"encoding/binary"
 	"slices"
+	"sync"
 
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
@@ -60,7 +61,7 @@ type inbox struct {
 }
 
 func newInbox(most int, size uint64) inbox {
-	return inbox{most: most, window: size, told: size}
+	return inbox{most: most, window: size, told: size, ready: fifo[message]{pool: &messageLists}}
 }
 
 // accept takes a frame of a message.
@@ -169,7 +170,10 @@ type item struct {
 	begun  bool
 }
 
-func newOutbox() outbox { return outbox{limit: window} }
+func newOutbox() outbox { return outbox{limit: window, items: fifo[item]{pool: &itemLists}} }
+
+// messageLists and itemLists are the memory of long queues.
+var messageLists, itemLists sync.Pool
 
 func (it *item) isMessage() bool { return it.kind == frame.Message || it.kind == frame.Compressed }
 

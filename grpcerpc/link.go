@@ -141,12 +141,15 @@ func (l *link) hello(ctx context.Context, addr string) (w frame.Welcome, err err
 
 // begin lets calls use the connection.
 func (l *link) begin() error {
-	l.pipe = newPipe(l)
+	l.pipe = newPipe(l, l.loop)
 	l.cc.mu.Lock()
 	l.cc.links[l] = struct{}{}
 	l.cc.mu.Unlock()
 	token := binary.LittleEndian.AppendUint64(nil, l.token)
 	err := l.client.KeepSlots(maxParked + 1)
+	if err == nil {
+		err = l.client.Unhurried(frame.TypeLife, frame.TypeLeave, frame.TypeExchange)
+	}
 	if err == nil {
 		err = l.client.Start(frame.TypeLife, token, l.onLife)
 	}

@@ -12,6 +12,15 @@ import (
 	"github.com/userspace-rpc/erpc/grpcerpc/internal/frame"
 )
 
+// noLoop is the loop of pipes that run in none.
+type noLoop struct{}
+
+func (noLoop) Post(func(*erpc.Rpc)) error { return nil }
+func (noLoop) Do(func(*erpc.Rpc)) error   { return nil }
+func (noLoop) Lead(func() bool) bool      { return false }
+func (noLoop) Waits(int)                  {}
+func (noLoop) Turn(bool)                  {}
+
 // talker returns a stream of a pipe that has a message of n bytes to send.
 func talker(p *pipe, n int) *clientStream {
 	s := &clientStream{pipe: p, ctx: context.Background(),
@@ -48,7 +57,7 @@ func sections(t *testing.T, x *exchange) (ids []uint64, sizes []int) {
 // TestPipeGathers: what all streams have to say is in one exchange, and without anything to say
 // there is one only while somebody waits and none is under way.
 func TestPipeGathers(t *testing.T) {
-	p := newPipe(&link{})
+	p := newPipe(&link{}, noLoop{})
 	var streams []*clientStream
 	for range 64 {
 		streams = append(streams, talker(p, 32))
@@ -77,7 +86,7 @@ func TestPipeGathers(t *testing.T) {
 // TestPipeTurns: a stream with more to say than an exchange takes shares the next one with others,
 // and its window bounds it.
 func TestPipeTurns(t *testing.T) {
-	p := newPipe(&link{})
+	p := newPipe(&link{}, noLoop{})
 	talker(p, 1<<20)
 	first, size := sections(t, p.build())
 	talker(p, 100)
@@ -103,7 +112,7 @@ func TestPipeTurns(t *testing.T) {
 // TestPipeReplies: replies are taken in order, whatever the order they come in, and those that
 // cannot be end the pipe.
 func TestPipeReplies(t *testing.T) {
-	p := newPipe(&link{})
+	p := newPipe(&link{}, noLoop{})
 	p.calls.Store(maxCalls) // it does not send
 	s := talker(p, 1)
 	p.build()
@@ -141,7 +150,7 @@ func TestPipeUntaken(t *testing.T) {
 		{untaken.Append(nil), nil, true},
 		{nil, erpc.ErrDraining, true},
 	} {
-		p := newPipe(&link{})
+		p := newPipe(&link{}, noLoop{})
 		p.calls.Store(maxCalls) // it does not send
 		before := talker(p, 1)
 		p.build()

@@ -49,7 +49,7 @@ func pressed(
 func TestPressure(t *testing.T) {
 	for size := range 3 {
 		synctest.Test(t, func(t *testing.T) {
-			p := newPipe(&link{})
+			p := newPipe(&link{}, noLoop{})
 			p.calls.Store(1)
 			s := talker(p, size)
 			s.desc = &grpc.StreamDesc{ClientStreams: true}

@@ -65,9 +65,10 @@ func (e *Engine) MayNap() bool {
 }
 
 // Quiet reports whether no packet is awaited, but for answers to pings.
-func (e *Engine) Quiet() bool {
-	return len(e.timers.active) == 0 && len(e.table.byKey) == 0 && len(e.assocs.probes) == 0
-}
+func (e *Engine) Quiet() bool { return len(e.timers.active) == 0 && !e.Opening() }
+
+// Opening reports whether a session is being opened, or a path probed.
+func (e *Engine) Opening() bool { return len(e.table.byKey) > 0 || len(e.assocs.probes) > 0 }
 
 // checkPeer pings a peer if that is due. The side that opened sessions pings first; the other one
 // only when the first one should have pinged and did not.
