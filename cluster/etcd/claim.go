@@ -34,6 +34,9 @@ func (r *Registration) claim(ctx context.Context) error {
 		held.lease, lease = lease, r.held.lease
 		r.entry, r.held = e, held
 		r.mu.Unlock()
+		if held.other {
+			r.from.Store(int64(r.clock.now() + ttl + r.cfg.Drift))
+		}
 		if lease != 0 { // that of before, of which something may stand
 			_ = r.store.revoke(ctx, lease)
 		}
@@ -59,6 +62,9 @@ func (r *Registration) tryClaim(
 	if err = r.mayTake(before); err != nil {
 		return held, false, err
 	}
+	if old, err := cluster.Decode([]byte(before.value)); err == nil {
+		held.other = old.Instance != e.Instance
+	}
 	pairs := []pair{{key: held.key, revision: before.revision}}
 	if !r.cfg.Unnumbered {
 		number, err := r.number(ctx, e)
@@ -78,13 +84,14 @@ func (r *Registration) tryClaim(
 	return held, ok, named(err)
 }
 
-// mayTake says whether this server may write over what stands at its key.
+// mayTake says whether this server may write over what stands at its key: an entry of its own, or at
+// first one of its name. Once it is registered, one of its name is a later process's.
 func (r *Registration) mayTake(p pair) error {
 	if p.revision == 0 {
 		return nil
 	}
 	r.mu.Lock()
-	own := r.entry
+	own, registered := r.entry, r.held.lease != 0
 	r.mu.Unlock()
 	other, err := cluster.Decode([]byte(p.value))
 	switch {
@@ -92,10 +99,11 @@ func (r *Registration) mayTake(p pair) error {
 		return fmt.Errorf("%w: %s has %w", cluster.ErrAddressTaken, p.key, err)
 	case other.Instance != "" && other.Instance == own.Instance:
 		return nil
-	case r.held.lease != 0: // it was ours: a later process has it
-		return fmt.Errorf("%w: %s, by instance %s of %q", cluster.ErrAddressTaken, p.key,
-			other.Instance, other.Name)
 	case own.Name != "" && other.Name == own.Name && other.Cluster == own.Cluster:
+		if registered {
+			return fmt.Errorf("%w: %s, by instance %s of %q", cluster.ErrReplaced, p.key, other.Instance,
+				other.Name)
+		}
 		return nil
 	}
 	return fmt.Errorf("%w: %s, by %q", cluster.ErrAddressTaken, p.key, other.Name)
@@ -127,7 +135,7 @@ func (r *Registration) number(ctx context.Context, e *cluster.Entry) (pair, erro
 			return pair{r.cfg.numberKey(e.Zone, n), owner, p.revision}, nil
 		}
 	}
-	if r.Held() || e.Number == 0 {
+	if e.Number == 0 || r.wanted == e.Number {
 		return pair{}, fmt.Errorf("%w: number %d", cluster.ErrAddressTaken, e.Number)
 	}
 	e.Number = 0 // it was lost with the lease: another one

@@ -5,7 +5,6 @@ import (
 	"crypto/rand"
 	"encoding/hex"
 	"errors"
-	"fmt"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -24,9 +23,11 @@ type Registration struct {
 	ctx    context.Context
 	cancel context.CancelFunc
 	done   chan struct{} // closed when both goroutines have ended
+	wanted int           // the number that the entry had at first; 0: any
 
 	// Read for each request.
 	beatAt  atomic.Int64 // when the process ran last, by clock
+	from    atomic.Int64 // when an earlier process at the address cannot believe in its lease any more
 	until   atomic.Int64 // when the lease ends, by clock less the drift
 	ttl     atomic.Int64 // what etcd gave
 	stopped atomic.Bool  // the process stood still past its lease, and etcd has not answered since
@@ -47,6 +48,7 @@ type tenure struct {
 	number string // the key of its number's claim; "" for none
 	value  string // of the entry
 	at     int64  // the entry's revision
+	other  bool   // it was another process's before
 }
 
 // Register announces a server, and returns when its entry stands in etcd. From then on it is held
@@ -75,7 +77,7 @@ func register(
 	if _, err := e.Encode(); err != nil {
 		return nil, err
 	}
-	r := &Registration{cfg: c, store: s, clock: k, entry: e, load: e.Load,
+	r := &Registration{cfg: c, store: s, clock: k, entry: e, load: e.Load, wanted: e.Number,
 		done: make(chan struct{}), renewing: make(chan struct{}, 1)}
 	if err := r.claim(ctx); err != nil {
 		return nil, err
@@ -124,9 +126,13 @@ func (r *Registration) still() bool {
 	return int64(r.clock.now())-r.beatAt.Load() >= r.ttl.Load()
 }
 
-// Held reports whether the lease certainly lasts, if clocks drift by Config.Drift at most: nobody
-// else has the address or the number then.
-func (r *Registration) Held() bool { return int64(r.clock.now()) < r.until.Load() }
+// Held reports whether the lease certainly lasts, if clocks drift by Config.Drift at most: no other
+// registration of the address is held then. After a take-over from an earlier process of the name it
+// is false for a TTL, in which that one may not know it yet; all must have the same TTL and Drift.
+func (r *Registration) Held() bool {
+	now := int64(r.clock.now())
+	return r.from.Load() <= now && now < r.until.Load()
+}
 
 // Guard returns a handler that refuses requests while the process may not serve: with
 // CodeUnavailable and details that cluster.Refused knows, before fn runs.
@@ -142,8 +148,7 @@ func (r *Registration) Guard(fn erpc.Func) erpc.Func {
 // Done is closed when the registration is over: by Close, or for the reason that Err returns.
 func (r *Registration) Done() <-chan struct{} { return r.done }
 
-// Err returns why the registration is over: nil, cluster.ErrClosed, ErrReplaced, ErrAddressTaken or
-// ErrWrongEtcd.
+// Err returns why the registration is over: nil, cluster.ErrClosed, ErrReplaced or ErrWrongEtcd.
 func (r *Registration) Err() error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -268,7 +273,7 @@ func (r *Registration) renew(ctx context.Context) error {
 	}
 	if p.value != held.value {
 		if err := r.mayTake(p); err != nil {
-			return fmt.Errorf("%w: %w", cluster.ErrReplaced, err)
+			return err
 		}
 		return r.claim(ctx) // somebody has deleted it, or written over it
 	}

@@ -1,0 +1,277 @@
+package etcd
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/userspace-rpc/erpc/cluster"
+)
+
+var (
+	seeds = flag.Int("cluster.seeds", 50, "how many seeds TestSeeds runs")
+	from  = flag.Uint64("cluster.from", 1, "the first one")
+)
+
+// TestSeeds: servers and clients with clocks that drift, on a model of etcd, through random
+// partitions, pauses, deaths, restarts, compactions, and absences of etcd. See world.check and settle.
+func TestSeeds(t *testing.T) {
+	for i := range *seeds {
+		seed := *from + uint64(i)
+		t.Run(fmt.Sprint(seed), func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) { runSeed(t, seed) })
+		})
+	}
+}
+
+const ttl = 10 * time.Second
+
+// world is one run.
+type world struct {
+	t       *testing.T
+	m       *model
+	r       *rand.Rand
+	servers []*server
+	clients []*client
+	ended   []*Registration // of processes that were killed
+	wait    sync.WaitGroup
+}
+
+type server struct {
+	p   *process
+	e   cluster.Entry
+	reg *Registration // nil: not registered yet
+}
+
+type client struct {
+	p     *process
+	names *cluster.Resolver
+	had   bool // it has had servers
+}
+
+func (w *world) config() Config {
+	return Config{Service: "web", Cluster: "prod", TTL: ttl, Drift: ttl / 10, Probe: 2 * time.Second}
+}
+
+func runSeed(t *testing.T, seed uint64) {
+	w := &world{t: t, m: newModel(), r: rand.New(rand.NewPCG(seed, 49))}
+	ctx, cancel := context.WithCancel(context.Background())
+	w.wait.Go(func() { w.expire(ctx) })
+	for i := range 2 + w.r.IntN(4) {
+		w.add(fmt.Sprintf("web-%d", i))
+	}
+	for range 1 + w.r.IntN(3) {
+		p := newProcess(w.m, "client", w.r)
+		s, err := newSource(p, p.clock(), w.config())
+		if err != nil {
+			t.Fatal(err)
+		}
+		names, err := cluster.NewResolver(s, cluster.Config{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		w.clients = append(w.clients, &client{p: p, names: names})
+	}
+	for range 40 {
+		w.event()
+		for range 1 + w.r.IntN(40) {
+			<-time.After(50 * time.Millisecond)
+			w.check()
+		}
+		if t.Failed() {
+			break
+		}
+	}
+	w.settle()
+	for _, c := range w.clients {
+		_ = c.names.Close()
+	}
+	for _, s := range w.servers {
+		_ = s.reg.Close(ctx)
+	}
+	cancel()
+	w.wait.Wait()
+	<-time.After(2 * ttl) // timers that nobody waits for
+}
+
+// expire ends leases, as late as etcd does.
+func (w *world) expire(ctx context.Context) {
+	for ctx.Err() == nil {
+		<-time.After(500 * time.Millisecond)
+		w.m.mu.Lock()
+		w.m.expire()
+		w.m.mu.Unlock()
+	}
+}
+
+// add starts a server, or a process after an earlier one.
+func (w *world) add(name string) {
+	s := &server{p: newProcess(w.m, name, w.r)}
+	s.e = cluster.Entry{Addr: name + ":1", Name: name}
+	w.servers = append(w.servers, s)
+	w.register(s)
+}
+
+// register tries to register a server that is not.
+func (w *world) register(s *server) {
+	ctx, cancel := context.WithTimeout(context.Background(), time.Second)
+	defer cancel()
+	reg, err := register(ctx, s.p, s.p.clock(), w.config(), s.e)
+	if err == nil {
+		s.reg = reg
+	} else if !errors.Is(err, cluster.ErrUnavailable) {
+		w.t.Errorf("register %s: %v", s.p.name, err)
+	}
+}
+
+// event lets something happen.
+func (w *world) event() {
+	s := w.servers[w.r.IntN(len(w.servers))]
+	c := w.clients[w.r.IntN(len(w.clients))]
+	switch w.r.IntN(12) {
+	case 0:
+		s.p.set(func() { s.p.cut = !s.p.cut })
+	case 1:
+		c.p.set(func() { c.p.cut = !c.p.cut })
+	case 2, 3:
+		if s.p.running() {
+			d := time.Duration(w.r.IntN(30000)) * time.Millisecond
+			w.wait.Go(func() { s.p.stopFor(d) })
+			synctest.Wait()
+		}
+	case 4:
+		if c.p.running() {
+			d := time.Duration(w.r.IntN(30000)) * time.Millisecond
+			w.wait.Go(func() { c.p.stopFor(d) })
+			synctest.Wait()
+		}
+	case 5: // it is killed and started again
+		if s.p.running() && s.reg != nil {
+			s.p.set(func() { s.p.dead = true })
+			s.reg.cancel()
+			w.ended = append(w.ended, s.reg)
+			s.reg, s.p = nil, newProcess(w.m, s.p.name, w.r)
+		}
+	case 6: // its name is given to another process while it stands or is cut off
+		if s.reg != nil && len(w.servers) < 12 {
+			w.add(s.p.name)
+		}
+	case 7:
+		w.m.compact()
+	case 8:
+		w.m.stop(true)
+	case 9, 10:
+		w.m.stop(false)
+	case 11:
+		if w.r.IntN(4) == 0 {
+			w.m.replace()
+		}
+	}
+	for _, s := range w.servers {
+		if s.reg == nil && s.p.running() {
+			w.register(s)
+		}
+	}
+}
+
+// running reports whether the process does not stand.
+func (p *process) running() bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.resume == nil
+}
+
+// check looks at what holds at any time.
+func (w *world) check() {
+	held := map[string]*server{}
+	for _, s := range w.servers {
+		if s.reg == nil || !s.p.running() {
+			continue
+		}
+		if s.reg.Held() {
+			if o := held[s.e.Addr]; o != nil {
+				w.t.Errorf("%s is held by instances %s and %s", s.e.Addr, o.reg.Entry().Instance,
+					s.reg.Entry().Instance)
+			}
+			held[s.e.Addr] = s
+		}
+		s.p.mu.Lock()
+		unasked := s.p.stood > ttl*11/10 && s.p.asked.Before(s.p.resumed)
+		s.p.mu.Unlock()
+		if err := s.reg.Serving(); err == nil && unasked {
+			w.t.Errorf("%s stood for %v and serves, without asking etcd", s.e.Addr, s.p.stood)
+		}
+	}
+	for _, c := range w.clients {
+		has := len(c.names.Choice().Preferred) > 0
+		if c.had && !has {
+			w.t.Error("a client has lost all servers")
+		}
+		c.had = c.had || has
+	}
+}
+
+// settle mends everything, and looks whether all becomes as it should be.
+func (w *world) settle() {
+	w.m.stop(false)
+	for _, s := range w.servers {
+		s.p.set(func() { s.p.cut = false })
+	}
+	for _, c := range w.clients {
+		c.p.set(func() { c.p.cut = false })
+	}
+	<-time.After(30 * time.Second) // those that stand go on
+	for _, s := range w.servers {
+		if s.reg == nil {
+			w.register(s)
+		}
+	}
+	<-time.After(4 * ttl)
+	var want []string
+	numbers, live := map[int]string{}, w.servers[:0:0]
+	for _, s := range w.servers {
+		if s.reg == nil {
+			w.t.Errorf("%s is not registered", s.e.Addr)
+			continue
+		}
+		if err := s.reg.Err(); err != nil {
+			if !errors.Is(err, cluster.ErrReplaced) {
+				w.t.Errorf("%s: %v", s.e.Addr, err)
+			}
+			continue
+		}
+		live = append(live, s)
+		e := s.reg.Entry()
+		if err := s.reg.Serving(); err != nil || !s.reg.Held() {
+			w.t.Errorf("%s: %v, held %v", e.Addr, err, s.reg.Held())
+		}
+		if o := numbers[e.Number]; o != "" || e.Number == 0 {
+			w.t.Errorf("%s and %s have the number %d", e.Addr, o, e.Number)
+		}
+		numbers[e.Number] = e.Addr
+		want = append(want, e.Addr+" "+e.Instance)
+	}
+	slices.Sort(want)
+	for _, c := range w.clients {
+		v := c.names.View()
+		var have []string
+		for _, e := range v.Entries {
+			have = append(have, e.Addr+" "+e.Instance)
+		}
+		if slices.Sort(have); !slices.Equal(have, want) || v.Err != nil {
+			w.t.Errorf("a client has %q, %v\nwant %q", have, v.Err, want)
+		}
+	}
+	for _, s := range w.servers {
+		if s.reg == nil {
+			w.t.FailNow()
+		}
+	}
+}
