@@ -13,19 +13,33 @@ import (
 // entries. Removing an entry changes the subsets of those clients alone that have it, by one entry
 // each, and so does adding one.
 func Subset(entries []Entry, client uint64, k int) []Entry {
-	ring := slices.Clone(entries)
-	slices.SortFunc(ring, func(a, b Entry) int {
+	return ringOf(entries).take(client, k)
+}
+
+// ring has entries in the order of their places.
+type ring []Entry
+
+func ringOf(entries []Entry) ring {
+	r := slices.Clone(entries)
+	slices.SortFunc(r, func(a, b Entry) int {
 		if c := cmp.Compare(place(&a), place(&b)); c != 0 {
 			return c
 		}
 		return cmp.Compare(a.Addr, b.Addr)
 	})
+	return r
+}
+
+// take returns the k entries from a client's place on.
+func (r ring) take(client uint64, k int) []Entry {
 	at := bits.Reverse64(client)
-	first, _ := slices.BinarySearchFunc(ring, at, func(e Entry, at uint64) int {
+	first, _ := slices.BinarySearchFunc(r, at, func(e Entry, at uint64) int {
 		return cmp.Compare(place(&e), at)
 	})
-	ring = slices.Concat(ring[first:], ring[:first])
-	return ring[:min(k, len(ring))]
+	list := make([]Entry, min(k, len(r)))
+	n := copy(list, r[first:])
+	copy(list[n:], r)
+	return list
 }
 
 // place returns where an entry stands on the ring: at the point of van der Corput's sequence that

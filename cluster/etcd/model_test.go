@@ -21,6 +21,7 @@ type model struct {
 	lastLease int64
 	log       []pair // changes, in the order of their revisions; deleted keys have a value of ""
 	down      bool
+	replaced  time.Time     // when it lost all that it knew
 	moved     chan struct{} // closed at each change of the model or of a link
 }
 
@@ -97,6 +98,7 @@ func (m *model) replace() {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.id++
+	m.replaced = time.Now()
 	m.revision, m.compacted, m.log = 1, 0, nil
 	m.keys, m.leases = map[string]modelKey{}, map[int64]*modelLease{}
 	m.move()
@@ -113,7 +115,10 @@ type process struct {
 	resume  chan struct{} // while it is stopped: closed when it goes on
 	cut     bool
 	dead    bool
-	asked   time.Time // when etcd did something for it last
+	calm    bool          // the network is fast
+	late    time.Duration // how long answers travel besides
+	flying  int           // requests under way
+	asked   time.Time     // when etcd did something for it last
 	resumed time.Time
 	stood   time.Duration // how long it stood before that
 }
@@ -167,15 +172,32 @@ func (p *process) set(change func()) {
 	p.m.mu.Unlock()
 }
 
-// stopFor stands still for a while.
-func (p *process) stopFor(d time.Duration) {
-	p.set(func() { p.resume = make(chan struct{}) })
-	<-time.After(d)
+// stopFor stands still for a while, from when a request is under way on. The first thing that it does
+// afterwards is then.
+func (p *process) stopFor(d time.Duration, then func()) {
+	for range 5000 {
+		p.mu.Lock()
+		flying := p.flying
+		p.mu.Unlock()
+		if flying > 0 {
+			break
+		}
+		<-time.After(time.Millisecond)
+	}
+	on := make(chan struct{})
+	already := false
 	p.set(func() {
-		p.resumed, p.stood = time.Now(), d
-		close(p.resume)
-		p.resume = nil
+		if already = p.resume != nil; !already {
+			p.resume = on
+		}
 	})
+	if already {
+		return
+	}
+	<-time.After(d)
+	p.set(func() { p.resumed, p.stood, p.resume = time.Now(), d, nil })
+	then()
+	close(on)
 }
 
 // reaches reports whether etcd can be asked, and returns what tells of a change.
@@ -194,6 +216,9 @@ var errNet = errors.New("connection lost")
 func (p *process) travel(ctx context.Context) error {
 	p.mu.Lock()
 	d := time.Duration(p.random.IntN(20)) * time.Millisecond
+	if p.random.IntN(8) == 0 && !p.calm {
+		d *= 100
+	}
 	hangs := p.random.IntN(2) == 0
 	p.mu.Unlock()
 	<-time.After(d)
@@ -210,6 +235,8 @@ func (p *process) travel(ctx context.Context) error {
 // ask does something in etcd.
 func (p *process) ask(ctx context.Context, fn func(*model) error) error {
 	p.gate()
+	p.fly(1)
+	defer p.fly(-1)
 	if err := p.travel(ctx); err != nil {
 		p.gate()
 		return err
@@ -221,11 +248,18 @@ func (p *process) ask(ctx context.Context, fn func(*model) error) error {
 	p.mu.Lock()
 	p.asked = time.Now()
 	p.mu.Unlock()
+	<-time.After(p.late)
 	if lost := p.travel(ctx); lost != nil {
 		err = lost // it is done all the same
 	}
 	p.gate()
 	return err
+}
+
+func (p *process) fly(n int) {
+	p.mu.Lock()
+	p.flying += n
+	p.mu.Unlock()
 }
 
 func (p *process) grant(
