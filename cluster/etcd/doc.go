@@ -23,7 +23,8 @@
 //	held       nil          true         the lease is over: late; stopped past it: lapsed
 //	late       nil          false        etcd answers: held, or it has no such lease: a new one
 //	lapsed     ErrLapsed    false        etcd answers, to a renewal sent since: held
-//	over       ErrReplaced, ErrClosed, or a lasting error
+//	closed     nil          false        the server is to end now
+//	over       ErrReplaced, ErrWrongEtcd
 //
 // So etcd's absence takes no server out of service, and a process that was stopped past its lease is.
 // What must have one owner at a time asks Held.

@@ -18,10 +18,8 @@ var refusals = []error{
 	rpctypes.ErrInvalidAuthToken, rpctypes.ErrUserNotFound, rpctypes.ErrAuthNotEnabled,
 }
 
-// handshakes are the words of a connection that failed for TLS: gRPC has no code for it. The preface
-// is missing where a server that wants TLS was spoken to in the clear.
-var handshakes = []string{"tls:", "x509:", "authentication handshake failed",
-	"error reading server preface"}
+// handshakes are the words of a connection that failed for TLS: gRPC has no code for it.
+var handshakes = []string{"tls:", "x509:", "authentication handshake failed"}
 
 // named gives an error of etcd's client the name that package cluster has for it.
 func named(err error) error {

@@ -104,21 +104,22 @@ func (r *Registration) SetLoad(load float64) {
 	r.load = load
 }
 
-// Serving says whether the server may answer requests: nil, cluster.ErrLapsed after the process
-// stood still past its lease, until it has registered anew, or why the registration is over. It
-// reads a clock, and allocates nothing.
+// Serving says whether the server may answer requests: nil, also after Close; cluster.ErrLapsed after
+// the process stood still past its lease, until it has registered anew; or why the registration is
+// over otherwise. It reads a clock, and allocates nothing.
 func (r *Registration) Serving() error {
+	select {
+	case <-r.ctx.Done():
+		if err := r.Err(); err != cluster.ErrClosed {
+			return err
+		}
+		return nil // Server.Shutdown follows
+	default:
+	}
 	if r.stopped.Load() || r.still() {
 		return cluster.ErrLapsed
 	}
-	select {
-	case <-r.done:
-		r.mu.Lock()
-		defer r.mu.Unlock()
-		return r.err
-	default:
-		return nil
-	}
+	return nil
 }
 
 // still reports whether the process has not run for as long as its lease lasts.

@@ -2,9 +2,13 @@ package etcd
 
 import (
 	"context"
+	"crypto/tls"
 	"errors"
+	"fmt"
+	"strings"
 	"time"
 
+	pb "go.etcd.io/etcd/api/v3/etcdserverpb"
 	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
 	clientv3 "go.etcd.io/etcd/client/v3"
 )
@@ -56,12 +60,45 @@ var (
 // real is a store by an etcd client.
 type real struct{ c *clientv3.Client }
 
+// cause adds to the error of a request that ran out of time why the client has no connection: it
+// tries on by itself, and says nothing of that.
+func (r real) cause(err error) error {
+	if !errors.Is(err, context.DeadlineExceeded) && !errors.Is(err, context.Canceled) {
+		return err
+	}
+	ctx, cancel := context.WithTimeout(r.c.Ctx(), 500*time.Millisecond)
+	defer cancel()
+	_, why := pb.NewMaintenanceClient(r.c.ActiveConnection()).Status(ctx, &pb.StatusRequest{})
+	if why == nil {
+		return err
+	}
+	if strings.Contains(why.Error(), "server preface") && r.speaksTLS(ctx) {
+		why = errors.New("tls: etcd speaks it, and its client does not")
+	}
+	return fmt.Errorf("%w: %w", err, why)
+}
+
+// speaksTLS reports whether an endpoint of the client speaks TLS. Nothing else is said to it.
+func (r real) speaksTLS(ctx context.Context) bool {
+	for _, at := range r.c.Endpoints() {
+		if _, host, ok := strings.Cut(at, "://"); ok {
+			at = host
+		}
+		d := tls.Dialer{Config: &tls.Config{InsecureSkipVerify: true}}
+		if conn, err := d.DialContext(ctx, "tcp", at); err == nil {
+			_ = conn.Close()
+			return true
+		}
+	}
+	return false
+}
+
 func (r real) grant(
 	ctx context.Context, ttl time.Duration,
 ) (lease int64, got time.Duration, err error) {
 	resp, err := r.c.Grant(ctx, int64(ttl/time.Second))
 	if err != nil {
-		return 0, 0, err
+		return 0, 0, r.cause(err)
 	}
 	return int64(resp.ID), time.Duration(resp.TTL) * time.Second, nil
 }
@@ -72,7 +109,7 @@ func (r real) renew(ctx context.Context, lease int64) (time.Duration, error) {
 		return 0, errNoLease
 	}
 	if err != nil {
-		return 0, err
+		return 0, r.cause(err)
 	}
 	return time.Duration(resp.TTL) * time.Second, nil
 }
@@ -88,7 +125,7 @@ func (r real) revoke(ctx context.Context, lease int64) error {
 func (r real) get(ctx context.Context, key string) (p pair, h header, err error) {
 	resp, err := r.c.Get(ctx, key)
 	if err != nil {
-		return p, h, err
+		return p, h, r.cause(err)
 	}
 	p.key, h = key, header{resp.Header.ClusterId, resp.Header.Revision}
 	for _, kv := range resp.Kvs {
@@ -110,7 +147,7 @@ func (r real) put(ctx context.Context, lease int64, pairs ...pair) (bool, header
 	case errors.Is(err, rpctypes.ErrLeaseNotFound):
 		return false, header{}, errNoLease
 	case err != nil:
-		return false, header{}, err
+		return false, header{}, r.cause(err)
 	}
 	return resp.Succeeded, header{resp.Header.ClusterId, resp.Header.Revision}, nil
 }
@@ -118,7 +155,7 @@ func (r real) put(ctx context.Context, lease int64, pairs ...pair) (bool, header
 func (r real) list(ctx context.Context, prefix string) (list []pair, h header, err error) {
 	resp, err := r.c.Get(ctx, prefix, clientv3.WithPrefix())
 	if err != nil {
-		return nil, h, err
+		return nil, h, r.cause(err)
 	}
 	for _, kv := range resp.Kvs {
 		list = append(list, pair{string(kv.Key), string(kv.Value), kv.ModRevision})

@@ -51,8 +51,8 @@ func TestKeys(t *testing.T) {
 	if len(resp.Kvs) != 0 {
 		t.Errorf("after Close there are %v", resp.Kvs)
 	}
-	if err := both.Err(); !errors.Is(err, cluster.ErrClosed) || both.Held() {
-		t.Errorf("after Close: %v, held %v", err, both.Held())
+	if err := both.Err(); !errors.Is(err, cluster.ErrClosed) || both.Held() || both.Serving() != nil {
+		t.Errorf("after Close: %v, held %v, serving %v", err, both.Held(), both.Serving())
 	}
 }
 
