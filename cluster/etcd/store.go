@@ -163,14 +163,14 @@ func (r real) list(ctx context.Context, prefix string) (list []pair, h header, e
 	return list, header{resp.Header.ClusterId, resp.Header.Revision}, nil
 }
 
-// watch wants a leader: a member that is cut off from the others would be silent.
+// watch wants a leader: a member that is cut off from the others would be silent. The client's Watch
+// waits for etcd, so it is not called here.
 func (r real) watch(ctx context.Context, prefix string, from int64) <-chan batch {
 	to := make(chan batch)
-	changes := r.c.Watch(clientv3.WithRequireLeader(ctx), prefix, clientv3.WithPrefix(),
-		clientv3.WithRev(from))
 	go func() {
 		defer close(to)
-		for resp := range changes {
+		for resp := range r.c.Watch(clientv3.WithRequireLeader(ctx), prefix, clientv3.WithPrefix(),
+			clientv3.WithRev(from)) {
 			b := batch{revision: resp.Header.Revision, err: resp.Err()}
 			if resp.CompactRevision > 0 {
 				b.err = errCompacted
