@@ -23,8 +23,8 @@ func entry(name, zone string) Entry {
 	return Entry{Addr: name + ":1", Name: name, Zone: zone}
 }
 
-// TestChoose: servers of the zone are preferred, others are spares; those that drain or do not serve
-// the transport are none.
+// TestChoose: servers of the zone are preferred, others are spares; those that drain or do not
+// serve the transport are none.
 func TestChoose(t *testing.T) {
 	drains, rpc := entry("d", "x"), entry("g", "x")
 	drains.Draining = true

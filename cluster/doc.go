@@ -68,22 +68,22 @@
 // # Zones
 //
 // A Pool has the servers of the client's zone as its preferred ones, and as many others as spares,
-// with sessions that are open. As long as five sevenths of the preferred ones are ready they get all
-// calls; below that, each gets at most 1.4 times what it had, and the rest spills over to the
+// with sessions that are open. As long as five sevenths of the preferred ones are ready they get
+// all calls; below that, each gets at most 1.4 times what it had, and the rest spills over to the
 // spares. With none left the spares get all, and with the first that is back calls return. That is
 // Envoy's rule for priority levels (overprovisioning factor 1.4). A client without a zone, or whose
 // zone has no server, prefers all.
 //
 // # Subsets
 //
-// With Config.Subset k a client has k servers of its zone and k spares. Servers and clients stand on
-// a ring by their numbers, at the points of van der Corput's sequence in base 2, and a client takes
-// the k servers that follow it: a server that comes or goes changes one server of those clients
-// alone that have it, and since the sequence fills the ring evenly however long it is, each server
-// has nearly the same number of clients ("Reinventing Backend Subsetting at Google", ACM Queue 2022,
-// calls it ROCKSTEADIERSLO's ring). Holes in the numbers cost evenness: new servers take the lowest
-// free ones. Servers without a number, as those of DNS, stand at the hash of their address, where
-// load is even only as chance has it.
+// With Config.Subset k a client has k servers of its zone and k spares. Servers and clients stand
+// on a ring by their numbers, at the points of van der Corput's sequence in base 2, and a client
+// takes the k servers that follow it: a server that comes or goes changes one server of those
+// clients alone that have it, and since the sequence fills the ring evenly however long it is, each
+// server has nearly the same number of clients ("Reinventing Backend Subsetting at Google", ACM
+// Queue 2022, calls it ROCKSTEADIERSLO's ring). Holes in the numbers cost evenness: new servers
+// take the lowest free ones. Servers without a number, as those of DNS, stand at the hash of their
+// address, where load is even only as chance has it.
 //
 // # What can go wrong
 //

@@ -43,8 +43,8 @@ func TestDecode(t *testing.T) {
 
 // FuzzDecode: no value makes it panic, and what it reads it writes as it was.
 func FuzzDecode(f *testing.F) {
-	full := Entry{Addr: "h:1", Name: "n", Instance: "i", Identity: "id", Zone: "z", Number: 3, Load: 0.5,
-		Draining: true, Cluster: "c", Transports: map[string]string{UDP: "h:1", GRPC: "h:2"}}
+	full := Entry{Addr: "h:1", Name: "n", Instance: "i", Identity: "id", Zone: "z", Number: 3,
+		Load: 0.5, Draining: true, Cluster: "c", Transports: map[string]string{UDP: "h:1", GRPC: "h:2"}}
 	value, err := full.Encode()
 	if err != nil {
 		f.Fatal(err)

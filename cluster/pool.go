@@ -14,8 +14,8 @@ type Pool struct {
 }
 
 // Pool makes a Pool as erpc.NewPool does, with servers and spares of the Resolver. It waits until
-// some are known. The Pool follows the Resolver until one of them is closed. Servers and Resolver of
-// cfg are empty. Errors: those of Ready and of erpc.NewPool.
+// some are known. The Pool follows the Resolver until one of them is closed. Servers and Resolver
+// of cfg are empty. Errors: those of Ready and of erpc.NewPool.
 func (r *Resolver) Pool(
 	ctx context.Context, cfg erpc.PoolConfig, loops ...*erpc.Loop,
 ) (*Pool, error) {

@@ -140,8 +140,8 @@ func (r *Resolver) now() (View, Choice, <-chan struct{}) {
 }
 
 // Follow calls fn after each view, the last one if there were several, with the view and the choice
-// as it is then, one call at a time, until ctx or the Resolver ends. It returns the reason. A choice
-// is empty until a view has had servers.
+// as it is then, one call at a time, until ctx or the Resolver ends. It returns the reason. A
+// choice is empty until a view has had servers.
 func (r *Resolver) Follow(ctx context.Context, fn func(View, Choice)) error {
 	for first := true; ; first = false {
 		v, c, changed := r.now()
@@ -187,16 +187,17 @@ func (r *Resolver) ended() error {
 	return r.err
 }
 
-// Close ends the watch and what follows the Resolver. The Pools stay with the servers that they have.
+// Close ends the watch and what follows the Resolver. The Pools stay with the servers that they
+// have.
 func (r *Resolver) Close() error {
 	r.cancel()
 	<-r.done
 	return nil
 }
 
-// Dial opens a Client to the first of the servers that answers, preferred ones first; it waits until
-// some are known. A Client stays with its server: a Pool follows the Resolver. Errors: those of
-// Ready, or of each server.
+// Dial opens a Client to the first of the servers that answers, preferred ones first; it waits
+// until some are known. A Client stays with its server: a Pool follows the Resolver. Errors: those
+// of Ready, or of each server.
 func (r *Resolver) Dial(ctx context.Context, loop *erpc.Loop) (*erpc.Client, error) {
 	if err := r.Ready(ctx); err != nil {
 		return nil, err

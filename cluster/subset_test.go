@@ -55,8 +55,8 @@ func even(t *testing.T, what string, servers []Entry, of []map[string]bool, k in
 }
 
 // TestSubsets: every client has k servers, and every server between 0.8 and 1.2 of its share of
-// clients, also after a server has gone or come; that changes one server of those clients alone that
-// have it.
+// clients, also after a server has gone or come; that changes one server of those clients alone
+// that have it.
 func TestSubsets(t *testing.T) {
 	random := rand.New(rand.NewPCG(49, 1))
 	for _, size := range [][3]int{{1000, 1000, 20}, {1000, 1000, 50}, {700, 1000, 20}, {100, 1000, 10},
@@ -103,8 +103,8 @@ func TestSubsetHoles(t *testing.T) {
 	even(t, "holes", servers, subsets(t, servers, 1000, 32), 32)
 }
 
-// TestSubsetUnnumbered: servers without numbers are all there, and one that goes changes its clients
-// alone.
+// TestSubsetUnnumbered: servers without numbers are all there, and one that goes changes its
+// clients alone.
 func TestSubsetUnnumbered(t *testing.T) {
 	servers := fleet(100)
 	for i := range servers {

@@ -240,7 +240,8 @@ func (p *Pool) choose(
 	}
 }
 
-// pickOf chooses a preferred server or a spare one, and of the other kind if all of that were asked.
+// pickOf chooses a preferred server or a spare one, and of the other kind if all of that were
+// asked.
 func (p *Pool) pickOf(r *roster, asked []*member) (m *member, untried bool) {
 	turn := p.turn.Add(1)
 	first, second := r.ready, r.spares

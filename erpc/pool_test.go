@@ -316,8 +316,8 @@ func TestNewPoolFails(t *testing.T) {
 	is(t, "no loop", err, erpc.ErrConfig)
 }
 
-// TestPoolSpares: spares get calls as preferred servers fail, none before, and none again when those
-// are back. SetServers changes both at run time.
+// TestPoolSpares: spares get calls as preferred servers fail, none before, and none again when
+// those are back. SetServers changes both at run time.
 func TestPoolSpares(t *testing.T) {
 	checkLeaks(t)
 	f := newFarm(t, 5)

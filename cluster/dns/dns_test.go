@@ -33,8 +33,8 @@ func (a *answers) LookupSRV(
 	return "", next.records, next.err
 }
 
-// TestWatch: records of the lowest priority are the servers, a failure keeps them, and a name that is
-// not there has none.
+// TestWatch: records of the lowest priority are the servers, a failure keeps them, and a name that
+// is not there has none.
 func TestWatch(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		missing := &net.DNSError{Err: "no such host", IsNotFound: true}

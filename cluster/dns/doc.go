@@ -1,5 +1,5 @@
-// Package dns is a source of servers that DNS names in SRV records (RFC 2782), as a headless Service
-// of Kubernetes, Consul or a zone file does.
+// Package dns is a source of servers that DNS names in SRV records (RFC 2782), as a headless
+// Service of Kubernetes, Consul or a zone file does.
 //
 // # Map
 //

@@ -10,8 +10,8 @@ import (
 // maxTries bounds how often a claim begins anew because others were faster.
 const maxTries = 100
 
-// claim makes a lease, and writes the entry under it, with the claim of its number. An entry of this
-// server, or of an earlier process of its name, is written over.
+// claim makes a lease, and writes the entry under it, with the claim of its number. An entry of
+// this server, or of an earlier process of its name, is written over.
 func (r *Registration) claim(ctx context.Context) error {
 	sent := r.clock.now()
 	lease, ttl, err := r.store.grant(ctx, r.cfg.TTL)
@@ -84,8 +84,8 @@ func (r *Registration) tryClaim(
 	return held, ok, named(err)
 }
 
-// mayTake says whether this server may write over what stands at its key: an entry of its own, or at
-// first one of its name. Once it is registered, one of its name is a later process's.
+// mayTake says whether this server may write over what stands at its key: an entry of its own, or
+// at first one of its name. Once it is registered, one of its name is a later process's.
 func (r *Registration) mayTake(p pair) error {
 	if p.revision == 0 {
 		return nil

@@ -172,8 +172,8 @@ func (p *process) set(change func()) {
 	p.m.mu.Unlock()
 }
 
-// stopFor stands still for a while, from when a request is under way on. The first thing that it does
-// afterwards is then.
+// stopFor stands still for a while, from when a request is under way on. The first thing that it
+// does afterwards is then.
 func (p *process) stopFor(d time.Duration, then func()) {
 	for range 5000 {
 		p.mu.Lock()
@@ -300,7 +300,9 @@ func (p *process) get(ctx context.Context, key string) (got pair, h header, err 
 	return got, h, err
 }
 
-func (p *process) put(ctx context.Context, lease int64, pairs ...pair) (ok bool, h header, err error) {
+func (p *process) put(
+	ctx context.Context, lease int64, pairs ...pair,
+) (ok bool, h header, err error) {
 	err = p.ask(ctx, func(m *model) error {
 		h = header{m.id, m.revision}
 		for _, q := range pairs {

@@ -104,9 +104,9 @@ func (r *Registration) SetLoad(load float64) {
 	r.load = load
 }
 
-// Serving says whether the server may answer requests: nil, also after Close; cluster.ErrLapsed after
-// the process stood still past its lease, until it has registered anew; or why the registration is
-// over otherwise. It reads a clock, and allocates nothing.
+// Serving says whether the server may answer requests: nil, also after Close; cluster.ErrLapsed
+// after the process stood still past its lease, until it has registered anew; or why the
+// registration is over otherwise. It reads a clock, and allocates nothing.
 func (r *Registration) Serving() error {
 	select {
 	case <-r.ctx.Done():
@@ -128,8 +128,9 @@ func (r *Registration) still() bool {
 }
 
 // Held reports whether the lease certainly lasts, if clocks drift by Config.Drift at most: no other
-// registration of the address is held then. After a take-over from an earlier process of the name it
-// is false for a TTL, in which that one may not know it yet; all must have the same TTL and Drift.
+// registration of the address is held then. After a take-over from an earlier process of the name
+// it is false for a TTL, in which that one may not know it yet; all must have the same TTL and
+// Drift.
 func (r *Registration) Held() bool {
 	now := int64(r.clock.now())
 	return r.from.Load() <= now && now < r.until.Load()

@@ -21,7 +21,8 @@ var (
 )
 
 // TestSeeds: servers and clients with clocks that drift, on a model of etcd, through random
-// partitions, pauses, deaths, restarts, compactions, and absences of etcd. See world.check and settle.
+// partitions, pauses, deaths, restarts, compactions, and absences of etcd. See world.check and
+// settle.
 func TestSeeds(t *testing.T) {
 	for i := range *seeds {
 		seed := *from + uint64(i)
@@ -209,8 +210,8 @@ func (w *world) serves(s *server) {
 	}
 }
 
-// check looks at what holds at any time. That one registration at most is held does not, for a lease
-// after etcd has lost what it knew.
+// check looks at what holds at any time. That one registration at most is held does not, for a
+// lease after etcd has lost what it knew.
 func (w *world) check() {
 	w.m.mu.Lock()
 	forgot := !w.m.replaced.IsZero() && time.Since(w.m.replaced) < 2*ttl
@@ -317,8 +318,8 @@ func (m *model) owner(addr string) cluster.Entry {
 	return e
 }
 
-// TestHeld: one registration of an address is held at most, where the first one's clock is slow, its
-// answers come late, and the second one registers as soon as etcd lets it.
+// TestHeld: one registration of an address is held at most, where the first one's clock is slow,
+// its answers come late, and the second one registers as soon as etcd lets it.
 func TestHeld(t *testing.T) {
 	for _, late := range []time.Duration{0, 1500 * time.Millisecond} {
 		synctest.Test(t, func(t *testing.T) {

@@ -163,8 +163,8 @@ func (r real) list(ctx context.Context, prefix string) (list []pair, h header, e
 	return list, header{resp.Header.ClusterId, resp.Header.Revision}, nil
 }
 
-// watch wants a leader: a member that is cut off from the others would be silent. The client's Watch
-// waits for etcd, so it is not called here.
+// watch wants a leader: a member that is cut off from the others would be silent. The client's
+// Watch waits for etcd, so it is not called here.
 func (r real) watch(ctx context.Context, prefix string, from int64) <-chan batch {
 	to := make(chan batch)
 	go func() {

@@ -18,8 +18,8 @@ type builder struct {
 	cfg    cluster.Config
 }
 
-// NewBuilder returns a builder of resolvers for targets cluster:///SERVICE. It asks source for each.
-// For grpc-go Config.Transport is cluster.GRPC. An address has its entry, see EntryOf.
+// NewBuilder returns a builder of resolvers for targets cluster:///SERVICE. It asks source for
+// each. For grpc-go Config.Transport is cluster.GRPC. An address has its entry, see EntryOf.
 func NewBuilder(
 	source func(service string) (cluster.Source, error), c cluster.Config,
 ) resolver.Builder {

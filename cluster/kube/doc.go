@@ -1,6 +1,6 @@
 // Package kube is a source of servers that Kubernetes knows: the endpoints of a Service, as its
-// EndpointSlices have them. It is a module of its own: client-go is large, and users of etcd compile
-// nothing of it.
+// EndpointSlices have them. It is a module of its own: client-go is large, and users of etcd
+// compile nothing of it.
 //
 // The pod's service account may list and watch them:
 //
@@ -18,6 +18,6 @@
 // # Entries
 //
 // Each address of an EndpointSlice is one: with the zone of its node, the name of its pod, and the
-// number of a StatefulSet's pod. An endpoint that is terminating and still serves drains: it gets no
-// new sessions, and calls under way end. One that is not ready is no entry.
+// number of a StatefulSet's pod. An endpoint that is terminating and still serves drains: it gets
+// no new sessions, and calls under way end. One that is not ready is no entry.
 package kube

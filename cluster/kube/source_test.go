@@ -217,7 +217,8 @@ func (a *apiServer) ServeHTTP(w http.ResponseWriter, q *http.Request) {
 
 func fail(w http.ResponseWriter, status int, reason string) {
 	w.WriteHeader(status)
-	_ = json.NewEncoder(w).Encode(meta.Status{TypeMeta: meta.TypeMeta{Kind: "Status", APIVersion: "v1"},
+	_ = json.NewEncoder(w).Encode(meta.Status{
+		TypeMeta: meta.TypeMeta{Kind: "Status", APIVersion: "v1"},
 		Status: "Failure", Code: int32(status), Reason: meta.StatusReason(reason)})
 }
 

@@ -38,8 +38,8 @@ func (p *problems) has(want error) bool {
 	return false
 }
 
-// TestStrangers: entries of strangers, of other versions and of other clusters are named, and hide no
-// other.
+// TestStrangers: entries of strangers, of other versions and of other clusters are named, and hide
+// no other.
 func TestStrangers(t *testing.T) {
 	ctx := within(t)
 	c := startNode(t).client()
@@ -145,7 +145,9 @@ func TestAuth(t *testing.T) {
 		t.Errorf("register: %v", err)
 	}
 	names := resolve(t, c, config(), cluster.Config{})
-	until(t, names, "the error", func(v cluster.View) bool { return errors.Is(v.Err, cluster.ErrAuth) })
+	until(t, names, "the error", func(v cluster.View) bool {
+		return errors.Is(v.Err, cluster.ErrAuth)
+	})
 }
 
 // TestTLS: an etcd that speaks TLS, and a client that does not.

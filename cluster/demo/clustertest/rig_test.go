@@ -216,7 +216,9 @@ func register(
 }
 
 // resolve returns a Resolver of the service.
-func resolve(t testing.TB, c *clientv3.Client, cfg etcd.Config, to cluster.Config) *cluster.Resolver {
+func resolve(
+	t testing.TB, c *clientv3.Client, cfg etcd.Config, to cluster.Config,
+) *cluster.Resolver {
 	t.Helper()
 	s, err := etcd.NewSource(c, cfg)
 	must(t, err)
@@ -227,7 +229,9 @@ func resolve(t testing.TB, c *clientv3.Client, cfg etcd.Config, to cluster.Confi
 }
 
 // until waits for a view.
-func until(t testing.TB, r *cluster.Resolver, what string, ok func(cluster.View) bool) cluster.View {
+func until(
+	t testing.TB, r *cluster.Resolver, what string, ok func(cluster.View) bool,
+) cluster.View {
 	t.Helper()
 	ctx, cancel := context.WithCancel(within(t))
 	var last cluster.View

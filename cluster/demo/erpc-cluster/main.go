@@ -27,8 +27,8 @@ type flags struct {
 func (f *flags) check() error {
 	if f.Nodes < 1 || f.Nodes > 100 || f.Zones < 1 || f.Zones > 26 || f.TTL < 2 || f.TTL > 60 ||
 		!(f.Rate > 0 && f.Rate <= 1e6) {
-		return cli.Usagef("--nodes %d, --zones %d, --ttl %d, --rate %v: want 1 to 100, 1 to 26, 2 to 60, "+
-			"and at most a million", f.Nodes, f.Zones, f.TTL, f.Rate)
+		return cli.Usagef("--nodes %d, --zones %d, --ttl %d, --rate %v: want 1 to 100, 1 to 26, 2 to "+
+			"60, and at most a million", f.Nodes, f.Zones, f.TTL, f.Rate)
 	}
 	return nil
 }

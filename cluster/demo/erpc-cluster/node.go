@@ -36,8 +36,8 @@ func newClient(addr string) (*clientv3.Client, error) {
 		DialTimeout: 2 * time.Second})
 }
 
-// nodeCmd is a server: a process of its own. It prints a line when it is registered, drains when its
-// standard input ends, and then ends.
+// nodeCmd is a server: a process of its own. It prints a line when it is registered, drains when
+// its standard input ends, and then ends.
 type nodeCmd struct {
 	Etcd string `required:"" help:"The address of etcd."`
 	Name string `required:"" help:"The server's name."`
