@@ -342,12 +342,15 @@ func TestHeld(t *testing.T) {
 			if !reg.Held() {
 				t.Error("the first one is not held, with etcd there")
 			}
+			for before := reg.until.Load(); reg.until.Load() == before; {
+				<-time.After(time.Millisecond)
+			}
+			first.p.set(func() { first.p.cut = true }) // right after a renewal
 			for reg.Held() {
 				w.check() // which registers the rival
 				if second.reg != nil && second.reg.Held() && reg.Held() {
 					t.Fatal("both are held")
 				}
-				first.p.set(func() { first.p.cut = true })
 				<-time.After(time.Millisecond)
 			}
 			for second.reg == nil {

@@ -219,7 +219,7 @@ func fail(w http.ResponseWriter, status int, reason string) {
 	w.WriteHeader(status)
 	_ = json.NewEncoder(w).Encode(meta.Status{
 		TypeMeta: meta.TypeMeta{Kind: "Status", APIVersion: "v1"},
-		Status: "Failure", Code: int32(status), Reason: meta.StatusReason(reason)})
+		Status:   "Failure", Code: int32(status), Reason: meta.StatusReason(reason)})
 }
 
 func (a *apiServer) list(w http.ResponseWriter) {
