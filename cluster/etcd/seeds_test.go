@@ -24,7 +24,11 @@ var (
 // partitions, pauses, deaths, restarts, compactions, and absences of etcd. See world.check and
 // settle.
 func TestSeeds(t *testing.T) {
-	for i := range *seeds {
+	n := *seeds
+	if testing.Short() {
+		n = min(n, 10)
+	}
+	for i := range n {
 		seed := *from + uint64(i)
 		t.Run(fmt.Sprint(seed), func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) { runSeed(t, seed) })
@@ -155,7 +159,8 @@ func (w *world) event() {
 	case 2, 3:
 		if s.p.running() {
 			d := time.Duration(w.r.IntN(30000)) * time.Millisecond
-			w.wait.Go(func() { s.p.stopFor(d, func() { w.serves(s) }) })
+			p, reg := s.p, s.reg
+			w.wait.Go(func() { p.stopFor(d, func() { w.serves(p, reg) }) })
 		}
 	case 4:
 		if c.p.running() {
@@ -198,15 +203,15 @@ func (p *process) running() bool {
 }
 
 // serves looks whether a server that stood past its lease serves before it has asked etcd.
-func (w *world) serves(s *server) {
-	if s.reg == nil {
+func (w *world) serves(p *process, reg *Registration) {
+	if reg == nil {
 		return
 	}
-	s.p.mu.Lock()
-	unasked := s.p.stood > ttl*11/10 && s.p.asked.Before(s.p.resumed)
-	s.p.mu.Unlock()
-	if err := s.reg.Serving(); err == nil && unasked {
-		w.t.Errorf("%s stood for %v and serves, without asking etcd", s.e.Addr, s.p.stood)
+	p.mu.Lock()
+	unasked := !p.dead && p.stood > ttl*11/10 && p.asked.Before(p.resumed)
+	p.mu.Unlock()
+	if err := reg.Serving(); err == nil && unasked {
+		w.t.Errorf("%s stood for %v and serves, without asking etcd", p.name, p.stood)
 	}
 }
 
@@ -231,7 +236,7 @@ func (w *world) check() {
 			}
 			held[s.e.Addr] = s
 		}
-		w.serves(s)
+		w.serves(s.p, s.reg)
 	}
 	for _, c := range w.clients {
 		has := len(c.names.Choice().Preferred) > 0
