@@ -37,9 +37,10 @@ var script = []step{
 // seen is what happened in the time after a step.
 type seen struct {
 	step
-	calls, failed, late int
-	shares              map[string]int
-	p99                 int64
+	calls, failed int
+	shares        map[string]int
+	p99           int64
+	gap           time.Duration
 }
 
 // Run implements the subcommand.
@@ -57,14 +58,14 @@ func (c *demoCmd) Run(e *cli.Env) (err error) {
 	rows := []seen{{step: step{what: "five nodes, three in the client's zone"}}}
 	note := func() {
 		r := &rows[len(rows)-1]
-		answers, failed, late := f.load.take()
-		r.shares, r.late = map[string]int{}, late
-		for name, a := range answers {
+		seen := f.load.take()
+		r.shares, r.gap = map[string]int{}, seen.gap
+		for name, a := range seen.answers {
 			r.calls += int(a.count)
 			r.shares[name] = int(a.count)
 			r.p99 = max(r.p99, a.times.ValueAtQuantile(99))
 		}
-		for text, n := range failed {
+		for text, n := range seen.failed {
 			r.failed += n
 			fmt.Fprintf(e.Err, "%d calls: %s\n", n, cli.Visible(text))
 		}
@@ -92,7 +93,7 @@ func (c *demoCmd) Run(e *cli.Env) (err error) {
 // report prints what was seen.
 func report(e *cli.Env, f *fleet, rows []seen) error {
 	t := cli.NewTable(e.Out)
-	fmt.Fprintf(t, "then\tcalls\tfailed\tworst p99 us\tshares of the calls in %%\n")
+	fmt.Fprintf(t, "then\tcalls\tfailed\tworst p99 us\tlongest gap ms\tshares of the calls in %%\n")
 	for _, r := range rows {
 		var names []string
 		for name := range r.shares {
@@ -103,7 +104,8 @@ func report(e *cli.Env, f *fleet, rows []seen) error {
 		for _, name := range names {
 			shares += fmt.Sprintf("%s %.0f  ", name, 100*float64(r.shares[name])/float64(max(r.calls, 1)))
 		}
-		fmt.Fprintf(t, "%s\t%d\t%d\t%d\t%s\n", r.what, r.calls, r.failed, r.p99, shares)
+		fmt.Fprintf(t, "%s\t%d\t%d\t%d\t%.1f\t%s\n", r.what, r.calls, r.failed, r.p99,
+			float64(r.gap.Microseconds())/1000, shares)
 	}
 	sums := f.load.sums()
 	failed := int64(0)

@@ -138,6 +138,13 @@ func (c *fleet) do(line string) error {
 		return nil
 	case verb == "etcd" && name == "start":
 		return c.store.start()
+	case verb == "roll" && name == "":
+		for _, n := range slices.Clone(c.nodes) {
+			if err := errors.Join(c.add(), c.do("drain "+n.name)); err != nil {
+				return err
+			}
+		}
+		return nil
 	case verb == "zone" && name != "":
 		for _, n := range slices.Clone(c.nodes) {
 			if n.zone == name {
@@ -149,7 +156,7 @@ func (c *fleet) do(line string) error {
 		return nil
 	case i < 0:
 		return fmt.Errorf("%q: want add, kill NODE, drain NODE, stop NODE, cont NODE, zone ZONE, which "+
-			"kills its nodes, etcd stop, etcd start, quit", line)
+			"kills its nodes, roll, which has others in place of all, etcd stop, etcd start, quit", line)
 	}
 	n := c.nodes[i]
 	switch verb {
@@ -170,7 +177,7 @@ func (c *fleet) do(line string) error {
 
 // table writes what was seen in a span of time.
 func (c *fleet) table(out io.Writer, span time.Duration) error {
-	seen, failed, late := c.load.take()
+	seen := c.load.take()
 	t := cli.NewTable(out)
 	state := map[string]erpc.ServerState{}
 	for _, s := range c.pool.Servers() {
@@ -183,7 +190,7 @@ func (c *fleet) table(out io.Writer, span time.Duration) error {
 			session = s.String()
 		}
 		rate, p50, p99 := 0.0, "-", "-"
-		if a := seen[n.name]; a != nil {
+		if a := seen.answers[n.name]; a != nil {
 			rate = float64(a.count) / span.Seconds()
 			p50 = fmt.Sprint(a.times.ValueAtQuantile(50))
 			p99 = fmt.Sprint(a.times.ValueAtQuantile(99))
@@ -195,10 +202,10 @@ func (c *fleet) table(out io.Writer, span time.Duration) error {
 		view = cli.OneLine(v.Err)
 	}
 	fmt.Fprintf(t, "view\t%s\n", view)
-	if late > 0 {
-		fmt.Fprintf(t, "calls that waited for no caller\t%d\n", late)
+	if seen.late > 0 {
+		fmt.Fprintf(t, "not made, since all callers waited\t%d\n", seen.late)
 	}
-	for err, n := range failed {
+	for err, n := range seen.failed {
 		fmt.Fprintf(t, "failed\t%d\t%s\n", n, cli.Visible(err))
 	}
 	return t.Flush()

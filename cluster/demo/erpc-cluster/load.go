@@ -25,6 +25,8 @@ type load struct {
 	seen   map[string]*answers // by the server's name; since the last take
 	failed map[string]int      // by the error
 	late   int                 // calls that nobody was free to make
+	good   time.Time           // when a call ended well last
+	gap    time.Duration       // the longest time between two such
 	total  totals
 }
 
@@ -106,19 +108,32 @@ func (l *load) call() {
 				l.seen[string(answer)] = a
 			}
 			a.count++
+			now := time.Now()
+			if !l.good.IsZero() {
+				l.gap = max(l.gap, now.Sub(l.good))
+			}
+			l.good = now
 			_ = a.times.RecordValue(max(took.Microseconds(), 1)) // two seconds are in its range
 		}
 		l.mu.Unlock()
 	}
 }
 
+// taken is what was seen since the last time.
+type taken struct {
+	answers map[string]*answers
+	failed  map[string]int
+	late    int
+	gap     time.Duration
+}
+
 // take returns what was seen since the last time.
-func (l *load) take() (seen map[string]*answers, failed map[string]int, late int) {
+func (l *load) take() taken {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	seen, failed, late = l.seen, l.failed, l.late
-	l.seen, l.failed, l.late = map[string]*answers{}, map[string]int{}, 0
-	return seen, failed, late
+	t := taken{l.seen, l.failed, l.late, l.gap}
+	l.seen, l.failed, l.late, l.gap = map[string]*answers{}, map[string]int{}, 0, 0
+	return t
 }
 
 // sums returns the totals.

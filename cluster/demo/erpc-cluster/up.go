@@ -18,7 +18,8 @@ type upCmd struct {
 // Help is shown by --help.
 func (upCmd) Help() string {
 	return `Commands, one a line: add, kill NODE, drain NODE, stop NODE (SIGSTOP), cont NODE,
-zone ZONE (kills all of its nodes), etcd stop, etcd start, quit.
+zone ZONE (kills all of its nodes), roll (others in place of all, one by one), etcd stop,
+etcd start, quit.
 
 Examples:
   erpc-cluster up --nodes 5
