@@ -215,6 +215,15 @@ func register(
 	return r
 }
 
+// tryRegister tries to register a server within a second.
+func tryRegister(
+	ctx context.Context, c *clientv3.Client, addr string,
+) (*etcd.Registration, error) {
+	ctx, cancel := context.WithTimeout(ctx, time.Second)
+	defer cancel()
+	return etcd.Register(ctx, c, config(), cluster.Entry{Addr: addr})
+}
+
 // resolve returns a Resolver of the service.
 func resolve(
 	t testing.TB, c *clientv3.Client, cfg etcd.Config, to cluster.Config,
