@@ -82,6 +82,11 @@ func TestTwoClaims(t *testing.T) {
 			t.Errorf("%q at the address of web-0: %v", name, err)
 		}
 	}
+	register(t, c, config(), cluster.Entry{Addr: "10.0.0.2:1"})
+	_, err := etcd.Register(ctx, c, config(), cluster.Entry{Addr: "10.0.0.2:1"})
+	if !errors.Is(err, cluster.ErrAddressTaken) {
+		t.Errorf("two servers without names: %v", err)
+	}
 	later := register(t, c, config(), cluster.Entry{Addr: "10.0.0.1:1", Name: "web-0"})
 	if later.Held() {
 		t.Error("the later process is held at once")
