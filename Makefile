@@ -12,6 +12,7 @@ help:
 	@echo 'make raft-demo   three replicas, writes, kill -9 of the leader, a check that nothing is lost'
 	@echo 'make index-demo  an index server, a million keys, GETs and scans: a table beside the paper'
 	@echo 'make kv-demo     a key-value cache, a million keys, GETs and PUTs: a table beside the paper'
+	@echo 'make cluster-demo  servers on etcd that die, drain and come under load: what clients saw of it'
 	@echo 'make bench       the rates and latencies of this machine, with plots; into out/bench'
 	@echo 'make test        all tests; the core once more with assertions on'
 	@echo 'make lint        gofmt, vet, house rules, builds for other systems, staticcheck'
@@ -76,6 +77,13 @@ bin/erpc-kv: check-go
 kv-demo: bin/erpc-kv
 	bin/erpc-kv demo
 
+.PHONY: bin/erpc-cluster cluster-demo
+bin/erpc-cluster: check-go
+	cd cluster/demo && $(GO) build -buildvcs=false -o ../../bin/erpc-cluster ./erpc-cluster
+
+cluster-demo: bin/erpc-cluster
+	bin/erpc-cluster demo --for 1m
+
 # mkdocs and mkdocs-material from the system; Debian: apt-get install mkdocs-material.
 .PHONY: site site-serve
 site:
@@ -120,7 +128,7 @@ help-dev:
 	@echo 'make release-check    goreleaser checks .goreleaser.yaml; make release-dry builds all archives into dist/'
 
 #   GOTEST     further flags for go test, such as -count=1 or -v
-#   RACED      modules of make race; without it all but labs/ and the browser's
+#   RACED      modules of make race; without it all but labs/, the browser's and cluster/kube/
 #   JOBS       modules that are tested side by side; half of the cores without it
 #   FUZZTIME   how long each fuzz target runs
 #   FUZZJOBS   fuzz targets that run side by side; as many as cores without it
@@ -182,6 +190,9 @@ MODULES := $(sort $(patsubst %/,%,$(dir $(shell find . \( -name '.?*' -o -name t
 # looks at the same steps again: so with -short.
 CORE := $(addprefix ./,$(addsuffix /...,msgbuf session erpc transport/sim transport/conformance index))
 
+# Modules that are not released.
+OWN := %/browsertest %/demo %/ecosystem %/modproxy
+
 # Systems that must build besides this one.
 CROSS := linux/arm64 darwin/arm64 windows/amd64 linux/386 linux/arm
 
@@ -193,10 +204,10 @@ GORELEASER  := github.com/goreleaser/goreleaser/v2@v2.14.3
 JOBS ?= $(shell n=$$(nproc 2>/dev/null || echo 2); test $$n -ge 4 && echo $$((n / 2)) || echo 1)
 
 # The race detector looks at the library and its commands, and at what of labs/ has their goroutines
-# (OWNLABS). Programs that measure others, and a browser's test, have few of their own, and their
-# dependencies take minutes to compile for it. No vet there: make vet and make test have the same
-# source.
-RACED ?= $(filter-out ./labs %/browsertest,$(MODULES))
+# (OWNLABS). Programs that measure others, a browser's test and that of client-go have few of their
+# own, and their dependencies take minutes to compile for it. No vet there: make vet and make test
+# have the same source.
+RACED ?= $(filter-out ./labs %/browsertest %/kube,$(MODULES))
 DOCTESTS = /internal/\(lint\|packaging\|pages\)$$
 OWNLABS = ./benchrows ./cmd/... ./raft/lab ./raft/simlab
 
@@ -229,12 +240,12 @@ house: check-go
 	$(GO) test -count=1 ./internal/lint
 
 # vet also type-checks the tests of each system, which build does not. Programs that measure others
-# are for this one, and so are modules that are not released.
+# are for this one, and so are modules that are not released. client-go takes minutes to compile.
 cross: check-go
-	@set -e; for m in $(MODULES); do \
+	@set -e; for m in $(filter-out %/kube $(OWN),$(MODULES)); do \
 		echo "[$$m] build without cgo"; (cd "$$m" && CGO_ENABLED=0 $(GO) build ./...); \
 	done
-	@set -e; for m in $(filter-out ./labs %/browsertest %/ecosystem %/modproxy,$(MODULES)); do for p in $(CROSS); do \
+	@set -e; for m in $(filter-out ./labs %/kube $(OWN),$(MODULES)); do for p in $(CROSS); do \
 		echo "[$$m] build and vet for $$p"; \
 		(cd "$$m" && export CGO_ENABLED=0 GOOS=$${p%/*} GOARCH=$${p#*/} && $(GO) build ./... && $(GO) vet ./...); \
 	done; done
@@ -269,6 +280,8 @@ seeds: check-go
 	$(GO) test $(GOTEST) ./rfp/simtest -v $(SEEDS_ARGS)
 	cd raft-example && $(GO) test $(GOTEST) ./simtest -v $(SEEDS_ARGS)
 	cd raft-example && $(GO) test $(GOTEST) ./simtest -v $(SEEDS_ARGS) -long
+	cd cluster && $(GO) test $(GOTEST) ./etcd -count=1 -timeout 0 -run TestSeeds -cluster.seeds 10000 \
+		-cluster.from $(FROM)
 
 # make test runs the same tests for some seconds each.
 hostile: check-go

@@ -121,7 +121,9 @@ type ServerStatus struct {
 
 // roster has the members that callers choose from. It is replaced, never changed.
 type roster struct {
-	ready   []*member
+	ready   []*member     // the preferred ones
+	spares  []*member     // the others
+	local   uint64        // of 256 calls, how many go to the preferred ones
 	hope    bool          // a server may be ready soon
 	changed chan struct{} // closed when there is a newer roster
 	err     error         // why a server failed last
@@ -154,7 +156,7 @@ func NewPool(cfg PoolConfig, loops ...*Loop) (*Pool, error) {
 	p.roster.Store(&roster{hope: true, changed: make(chan struct{})})
 	p.names.init(p)
 	if cfg.Resolver == nil {
-		p.apply(cfg.Servers)
+		p.apply(cfg.Servers, nil)
 	} else {
 		p.names.resolve()
 	}
@@ -220,8 +222,8 @@ func (p *Pool) choose(
 		if p.closed.Load() {
 			return nil, false, ErrClosed
 		}
-		if len(r.ready) > 0 {
-			m, untried = p.pick(r.ready, asked)
+		if r.local > 0 || len(r.spares) > 0 {
+			m, untried = p.pickOf(r, asked)
 			return m, untried, nil
 		}
 		if !o.WaitForReady && !r.hope {
@@ -238,10 +240,26 @@ func (p *Pool) choose(
 	}
 }
 
-// pick chooses one of the ready servers.
-func (p *Pool) pick(ready, asked []*member) (best *member, untried bool) {
-	n := uint64(len(ready))
+// pickOf chooses a preferred server or a spare one, and of the other kind if all of that were
+// asked.
+func (p *Pool) pickOf(r *roster, asked []*member) (m *member, untried bool) {
 	turn := p.turn.Add(1)
+	first, second := r.ready, r.spares
+	if turn*spread&255 >= r.local {
+		first, second = second, first
+	}
+	if m, untried = p.pick(turn, first, asked); !untried && len(second) > 0 {
+		m, untried = p.pick(turn, second, asked)
+	}
+	return m, untried
+}
+
+// spread is odd: of 256 turns those that go to the spares are spread evenly.
+const spread = 157
+
+// pick chooses one of the ready servers.
+func (p *Pool) pick(turn uint64, ready, asked []*member) (best *member, untried bool) {
+	n := uint64(len(ready))
 	compare := n
 	if p.cfg.Choice == LeastLoaded && len(asked) == 0 {
 		compare = min(n, maxCompared)
@@ -375,11 +393,26 @@ func (p *Pool) remove(m *member) {
 func (p *Pool) rebuild() {
 	r := &roster{changed: make(chan struct{}), err: p.failure}
 	r.hope = len(p.members) == 0 && p.names.first && !p.closed.Load()
+	preferred := 0
 	for _, m := range p.members {
-		if m.shown == ServerReady {
+		switch {
+		case m.shown != ServerReady:
+		case m.spare:
+			r.spares = append(r.spares, m)
+		default:
 			r.ready = append(r.ready, m)
 		}
+		if !m.spare && m.shown != ServerConnecting {
+			preferred++
+		}
 		r.hope = r.hope || m.hope
+	}
+	switch {
+	case len(r.ready) == 0:
+	case len(r.spares) == 0:
+		r.local = 256
+	default:
+		r.local = uint64(min(256, 256*7*len(r.ready)/(5*preferred)))
 	}
 	close(p.roster.Swap(r).changed)
 }
@@ -420,7 +453,7 @@ func (n *naming) resolve() {
 			err = errors.New("the resolver knows no servers")
 		}
 		if err == nil {
-			n.pool.apply(servers)
+			n.pool.apply(servers, nil)
 		} else {
 			n.pool.unnamed(fmt.Errorf("%w: %w", ErrResolve, err))
 		}
@@ -482,9 +515,27 @@ func (p *Pool) unnamed(err error) {
 	}
 }
 
-// apply makes the servers those of a list: new ones join, and those that are not in it leave when
-// their calls have ended.
-func (p *Pool) apply(servers []string) {
+// SetServers replaces the servers of a Pool without a Resolver: new ones join, and those that are
+// in neither list leave when their calls have ended. Preferred servers get all calls as long as
+// five sevenths of them are ready. Of fewer, each gets at most 1.4 times its part of all calls; the
+// rest goes to the spares, to which sessions are open too. Spares that are preferred as well are
+// preferred. Errors: a *ConfigError without a preferred server or with a Resolver, ErrClosed.
+func (p *Pool) SetServers(preferred, spares []string) error {
+	switch {
+	case p.cfg.Resolver != nil:
+		return &ConfigError{"Resolver", "has the servers of this Pool"}
+	case len(preferred) == 0:
+		return &ConfigError{"Servers", "are missing: a Pool has one or more"}
+	case p.closed.Load():
+		return ErrClosed
+	}
+	p.apply(preferred, spares)
+	return nil
+}
+
+// apply makes the servers those of two lists: new ones join, and those that are in neither leave
+// when their calls have ended.
+func (p *Pool) apply(preferred, spares []string) {
 	p.mu.Lock()
 	if p.closed.Load() {
 		p.mu.Unlock()
@@ -498,11 +549,15 @@ func (p *Pool) apply(servers []string) {
 		load[m.c.loop]++
 	}
 	var fresh []*member
-	for _, text := range servers {
-		if _, ok := have[text]; !ok {
-			m := p.newMember(text, load)
+	for i, text := range slices.Concat(preferred, spares) {
+		m, known := have[text]
+		if !known {
+			m = p.newMember(text, load)
 			fresh = append(fresh, m)
 			p.members = append(p.members, m)
+		}
+		if m != nil {
+			m.spare = i >= len(preferred)
 		}
 		have[text] = nil // it stays
 	}
@@ -585,6 +640,7 @@ type member struct {
 	// Under the mutex of the Pool.
 	shown    ServerState
 	shownErr error
+	spare    bool // it gets calls when too few of the others are ready
 	hope     bool // calls may wait for it, as they do for no other server that has failed
 	ejected  bool // for its silence
 }

@@ -315,3 +315,49 @@ func TestNewPoolFails(t *testing.T) {
 	_, err := erpc.NewPool(erpc.PoolConfig{Servers: names})
 	is(t, "no loop", err, erpc.ErrConfig)
 }
+
+// TestPoolSpares: spares get calls as preferred servers fail, none before, and none again when
+// those are back. SetServers changes both at run time.
+func TestPoolSpares(t *testing.T) {
+	checkLeaks(t)
+	f := newFarm(t, 5)
+	p := f.pool(erpc.PoolConfig{Servers: []string{"s0", "s1"}})
+	is(t, "servers", p.SetServers([]string{"s0", "s1", "s2"}, []string{"s2", "s3", "s4"}), nil)
+	for _, s := range f.servers {
+		f.state(p, s.name, erpc.ServerReady)
+	}
+	var id uint64
+	ran := func(what string, want ...int) {
+		t.Helper()
+		before := f.counts()
+		for range 4 { // 256 calls in all, and no more of them at a time than a session takes
+			f.all("a call", f.calls(through(p, plain), tEcho, id, 64), 64, nil)
+			id += 64
+		}
+		after := f.counts()
+		for i, n := range after {
+			if got := n - before[i]; got < want[i]-3 || got > want[i]+3 {
+				t.Errorf("%s: server %d ran %d of 256 calls, want %d", what, i, got, want[i])
+			}
+		}
+	}
+	ran("all are ready", 85, 85, 85, 0, 0)
+	f.servers[0].die()
+	f.state(p, "s0", erpc.ServerEjected)
+	ran("two of three", 0, 119, 119, 9, 9) // 1.4 times 85
+	f.servers[1].die()
+	f.state(p, "s1", erpc.ServerEjected)
+	ran("one of three", 0, 0, 119, 69, 69)
+	f.servers[2].die()
+	f.state(p, "s2", erpc.ServerEjected)
+	ran("none", 0, 0, 0, 128, 128)
+	for _, s := range f.servers[:3] {
+		s.start(f.cfg)
+		f.state(p, s.name, erpc.ServerReady)
+	}
+	ran("all are back", 85, 85, 85, 0, 0)
+	is(t, "the spares", p.SetServers([]string{"s3"}, []string{"s4"}), nil)
+	f.until("three have gone", func() bool { return len(p.Servers()) == 2 })
+	ran("one that was a spare", 0, 0, 0, 256, 0)
+	is(t, "no servers", p.SetServers(nil, []string{"s3"}), erpc.ErrConfig)
+}

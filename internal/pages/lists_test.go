@@ -64,7 +64,7 @@ var described = []string{"erpc", "transport", "transport/udp", "transport/auto",
 	"transport/pcap", "security", "debug", "flight", "index", "index/client", "index/durable",
 	"index/message", "index/snapshot",
 	"kv/mica", "kv/client", "kv/server", "kv/memcached", "kv/herd/rdma", "rfp", "rfp/adaptive",
-	"rfp/onesided"}
+	"rfp/onesided", "cluster"}
 
 // exportedErrors returns the names of the errors that a package declares. Those of package erpc
 // stand alone, others behind their package's path.
@@ -176,7 +176,8 @@ func TestSettings(t *testing.T) {
 // unmapped are folders whose packages need no map: tests and programs that nobody calls, examples,
 // and generated code.
 var unmapped = regexp.MustCompile(`^(labs|scripts|erpc/\w+test|` +
-	`grpcerpc/(cmd|ecosystem|examples)|internal/paperlab/simindex|cmd/erpc/watch/browsertest|` +
+	`grpcerpc/(cmd|ecosystem|examples)|cluster/demo|internal/paperlab/simindex|` +
+	`cmd/erpc/watch/browsertest|` +
 	`raft-example/raft-kv)(/|$)|^raft-example$`)
 
 // TestMaps: packages say what they own, who calls them, and what may never happen.

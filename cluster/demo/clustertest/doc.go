@@ -1,0 +1,3 @@
+// Package clustertest tests package cluster against an etcd in this process, with servers over UDP
+// and gRPC's stock clients.
+package clustertest

@@ -1,0 +1,110 @@
+package kube
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	apps "k8s.io/api/apps/v1"
+	core "k8s.io/api/core/v1"
+	policy "k8s.io/api/policy/v1"
+	rbac "k8s.io/api/rbac/v1"
+	"sigs.k8s.io/yaml"
+)
+
+// kinds are what the manifests have.
+var kinds = map[string]func() any{
+	"v1 Service":                               func() any { return new(core.Service) },
+	"v1 ServiceAccount":                        func() any { return new(core.ServiceAccount) },
+	"apps/v1 StatefulSet":                      func() any { return new(apps.StatefulSet) },
+	"policy/v1 PodDisruptionBudget":            func() any { return new(policy.PodDisruptionBudget) },
+	"rbac.authorization.k8s.io/v1 Role":        func() any { return new(rbac.Role) },
+	"rbac.authorization.k8s.io/v1 RoleBinding": func() any { return new(rbac.RoleBinding) },
+}
+
+// manifests decodes the documents of a file strictly: no field that the type does not have.
+func manifests(t *testing.T, text string) (list []any) {
+	t.Helper()
+	for _, doc := range strings.Split(text, "\n---\n") {
+		var head struct{ APIVersion, Kind string }
+		if err := yaml.Unmarshal([]byte(doc), &head); err != nil {
+			t.Fatal(err)
+		}
+		make := kinds[head.APIVersion+" "+head.Kind]
+		if make == nil {
+			t.Fatalf("%q of %q: no such kind here", head.Kind, head.APIVersion)
+		}
+		v := make()
+		if err := yaml.UnmarshalStrict([]byte(doc), v); err != nil {
+			t.Errorf("%s: %v", head.Kind, err)
+		}
+		list = append(list, v)
+	}
+	return list
+}
+
+// TestManifests: the files decode strictly; the Service is headless and has the port that a Source
+// looks for, its pods and the StatefulSet's are the same, and those have probes and limits. Clients
+// may do what the informer does.
+func TestManifests(t *testing.T) {
+	files, err := filepath.Glob("../../deploy/kubernetes/*.yaml")
+	if err != nil || len(files) < 2 {
+		t.Fatal(files, err)
+	}
+	seen := 0
+	for _, file := range files {
+		text, err := os.ReadFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, v := range manifests(t, string(text)) {
+			seen++
+			switch v := v.(type) {
+			case *core.Service:
+				p := v.Spec.Ports
+				if v.Spec.ClusterIP != core.ClusterIPNone || v.Spec.Selector["app"] != "erpc" ||
+					len(p) != 1 || p[0].Name != "erpc" || p[0].Protocol != core.ProtocolUDP {
+					t.Errorf("%s: the Service: %+v", file, v.Spec)
+				}
+			case *apps.StatefulSet:
+				c := v.Spec.Template.Spec.Containers[0]
+				if v.Spec.ServiceName != "erpc" || v.Spec.Template.Labels["app"] != "erpc" ||
+					c.ReadinessProbe == nil || c.LivenessProbe == nil || len(c.Resources.Limits) != 2 ||
+					c.Ports[0].Protocol != core.ProtocolUDP {
+					t.Errorf("%s: the StatefulSet: %+v", file, v.Spec)
+				}
+			case *policy.PodDisruptionBudget:
+				if v.Spec.MaxUnavailable == nil || v.Spec.Selector.MatchLabels["app"] != "erpc" {
+					t.Errorf("%s: the budget: %+v", file, v.Spec)
+				}
+			case *rbac.Role:
+				r := v.Rules
+				if len(r) != 1 || strings.Join(r[0].Resources, " ") != "endpointslices" ||
+					strings.Join(r[0].Verbs, " ") != "list watch" {
+					t.Errorf("%s: the role: %+v", file, r)
+				}
+			}
+		}
+	}
+	if seen < 6 {
+		t.Errorf("%d objects", seen)
+	}
+}
+
+// TestDeployPage: the YAML of docs/deploy.md is that of deploy/kubernetes/erpc.yaml.
+func TestDeployPage(t *testing.T) {
+	page, err := os.ReadFile("../../docs/deploy.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	file, err := os.ReadFile("../../deploy/kubernetes/erpc.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, text, _ := strings.Cut(string(page), "```yaml\n")
+	text, _, _ = strings.Cut(text, "```")
+	if text != string(file) {
+		t.Error("docs/deploy.md and deploy/kubernetes/erpc.yaml differ")
+	}
+}
