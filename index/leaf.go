@@ -87,6 +87,9 @@ func (l *leaf[C]) rank(s state, k uint64, kind uint8) (n int) {
 	if i := l.near(k, used); i > 0 {
 		return i
 	}
+	if s.whole() && kind == 8 {
+		return l.search(k, used)
+	}
 	for i := range l.pairs[:used] {
 		at := l.pairs[i].key
 		if at < k {
@@ -95,6 +98,17 @@ func (l *leaf[C]) rank(s state, k uint64, kind uint8) (n int) {
 		if at == k && min(l.kind(i), suffixed) < kind {
 			n++
 		}
+	}
+	return n
+}
+
+// search is rank for a leaf of keys of 8 bytes: it halves the order without a branch that depends on k.
+func (l *leaf[C]) search(k uint64, used int) (n int) {
+	for used > 0 {
+		half := (used + 1) / 2
+		_, below := bits.Sub64(l.pairs[l.at(n+half-1)].key, k, 0)
+		n += half & -int(below)
+		used -= half
 	}
 	return n
 }
