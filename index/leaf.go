@@ -257,6 +257,7 @@ func (l *leaf[C]) take(buf []entry[C]) []entry[C] {
 // newLeaf returns a leaf with these entries, at most width, for the slices from low to high.
 func newLeaf[C any](low, high uint64, entries []entry[C]) *leaf[C] {
 	l := &leaf[C]{}
+	settle(&l.node)
 	l.low = low
 	l.high = word{high}
 	s := filled(len(entries))

@@ -160,7 +160,8 @@ var table = []row{
 	{path: "gopt", may: []string{"internal/sys"}, traits: mayUnsafe},
 	{path: "gopt/...", may: []string{"gopt"}, traits: pure},
 	// of two kinds of nodes
-	{path: "index", may: []string{"gopt", "internal/invariants", "internal/sys"},
+	{path: "index", may: []string{"gopt", "internal/hugemem", "internal/invariants",
+		"internal/sys"},
 		traits: pure | mayUnsafe},
 	{path: "index/message", may: []string{"index"}, traits: pure},
 	{path: "index/snapshot", may: []string{"index"}},
