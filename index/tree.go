@@ -7,6 +7,7 @@ import (
 	"sync/atomic"
 
 	"github.com/userspace-rpc/erpc/gopt"
+	"github.com/userspace-rpc/erpc/internal/sys"
 )
 
 // tree is one layer: a B+tree of slices.
@@ -52,11 +53,11 @@ func (t *tree[C]) descend(k uint64, level uint8) *node {
 		}
 		p := n.inner()
 		n = p.kid(p.route(k))
-		switch kid := [1]*node{n}; p.level {
+		switch p.level {
 		case 1:
-			gopt.Prefetch(kid[:], leafLines)
+			sys.Prefetch(n, leafLines*gopt.Line)
 		case 2:
-			gopt.Prefetch(kid[:], innerLines)
+			sys.Prefetch(n, innerLines*gopt.Line)
 		}
 	}
 	return n
