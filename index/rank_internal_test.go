@@ -5,8 +5,8 @@ import (
 	"testing"
 )
 
-// TestRank compares rank with a count over all used places, deleted ones too, in leaves of any size:
-// of keys of 8 bytes, and of keys of any length that share few slices.
+// TestRank compares rank with a count over all used places, deleted ones too: leaves of any size,
+// with keys of 8 bytes, and with keys of any length that share few slices.
 func TestRank(t *testing.T) {
 	for seed := range uint64(2000) {
 		r := rand.New(rand.NewPCG(seed, 1))
