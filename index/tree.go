@@ -7,7 +7,6 @@ import (
 	"sync/atomic"
 
 	"github.com/userspace-rpc/erpc/gopt"
-	"github.com/userspace-rpc/erpc/internal/sys"
 )
 
 // tree is one layer: a B+tree of slices.
@@ -53,11 +52,11 @@ func (t *tree[C]) descend(k uint64, level uint8) *node {
 		}
 		p := n.inner()
 		n = p.kid(p.route(k))
-		switch p.level {
+		switch kid := [1]*node{n}; p.level {
 		case 1:
-			sys.Prefetch(n, leafLines*gopt.Line)
+			gopt.Prefetch(kid[:], leafLines)
 		case 2:
-			sys.Prefetch(n, innerLines*gopt.Line)
+			gopt.Prefetch(kid[:], innerLines)
 		}
 	}
 	return n
