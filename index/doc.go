@@ -75,6 +75,9 @@
 // processor has some 16 under way. So a batch asks for an inner node's first line, whose pivots say
 // which line of separators and which one of children it needs, three of seven in all.
 //
+// A program whose memory is one large map in the main calls [HugePages]: a GET or PUT of a key in
+// no order takes about a third less time. Nodes stay on the Go heap, so readers need no epochs.
+//
 // A scan asks for two leaves ahead, if it needs as many, and for the next parent's children when
 // its own do not suffice. It reads one line of a leaf, and then lines in a row: the order, and as
 // many pairs as a leaf usually has. It asks for no others. Fill copies keys and values into a Page.

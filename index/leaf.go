@@ -22,10 +22,8 @@ type leaf[C any] struct {
 	marks [lanes]word     // a byte for each place: the mark of its slice
 	end   word            // of a leaf that was cut: the last slice that it had before
 	kinds [4]word         // four bits for each place: its kind, and 0 in place of 8
-	last  int             // the rank of the entry that was put last, under mu
-	_     [3]uint64
-	order [lanes]word // used places in the order of their entries, a byte each
-	_     uint64
+	_     [4]uint64
+	order [8]word // used places in the order of their entries, a byte each; lanes of them
 	pairs [width]pair[C]
 }
 
@@ -84,34 +82,50 @@ func (l *leaf[C]) rank(s state, k uint64, kind uint8) (n int) {
 	if used > 0 && l.pairs[l.at(used-1)].key < k {
 		return used // keys that come in order
 	}
-	if i := l.near(k, used); i > 0 {
-		return i
+	if s.whole() && kind == 8 {
+		return l.search(k, used)
 	}
-	for i := range l.pairs[:used] {
-		at := l.pairs[i].key
-		if at < k {
-			n++
-		}
-		if at == k && min(l.kind(i), suffixed) < kind {
-			n++
+	for n < used {
+		mid := (n + used) / 2
+		place := l.at(mid)
+		at := l.pairs[place].key
+		if at < k || at == k && min(l.kind(place), suffixed) < kind {
+			n = mid + 1
+		} else {
+			used = mid
 		}
 	}
 	return n
 }
 
-// near returns the rank of an entry for slice k if it comes behind the entry that was put last, or
-// behind the one that follows: keys in order between others. Otherwise it returns 0.
-func (l *leaf[C]) near(k uint64, used int) int {
-	for i := l.last + 1; i <= l.last+2 && i < used; i++ {
-		if l.pairs[l.at(i-1)].key < k && k < l.pairs[l.at(i)].key {
-			return i
-		}
+// search returns how many of the used places, all of keys of 8 bytes, are below slice k. It counts
+// words of the order whose last place is, and then places of one word: twice some loads that do not
+// wait for each other, and no branch that depends on k.
+func (l *leaf[C]) search(k uint64, used int) int {
+	words := 0
+	for w := range lanes {
+		words += l.under(l.order[w].Load()>>56, k, 8*w+7, used)
 	}
-	return 0
+	n := 8 * words
+	x := l.order[words%8].Load()
+	for i := range 8 {
+		n += l.under(x&255, k, 8*words+i, used)
+		x >>= 8
+	}
+	return n
+}
+
+// under returns 1 if the slice of a place, the i-th in order, is below k and i below used, else 0.
+func (l *leaf[C]) under(place, k uint64, i, used int) int {
+	_, below := bits.Sub64(l.pairs[place].key, k, 0)
+	_, here := bits.Sub64(uint64(i), uint64(used), 0)
+	return int(below & here)
 }
 
 // at returns the i-th of the used places in order. The leaf is locked.
-func (l *leaf[C]) at(i int) int { return int(l.order[i/8].Load() >> (i % 8 * 8) & 255) }
+func (l *leaf[C]) at(i int) int {
+	return int(l.order[uint(i)/8%8].Load() >> (uint(i) % 8 * 8) & 255)
+}
 
 // list is places of a leaf in order.
 type list [8 * lanes]uint8
@@ -178,7 +192,6 @@ func (e *entry[C]) before(k uint64, kind uint8) bool {
 func (l *leaf[C]) put(i int, e *entry[C], gone uint64) (place int) {
 	s := l.load()
 	place = s.used()
-	l.last = i
 	l.fill(place, e)
 	if i < place {
 		l.state.Store(uint64(s | busy))
@@ -197,14 +210,17 @@ func (l *leaf[C]) put(i int, e *entry[C], gone uint64) (place int) {
 // place puts a place, the next one, before the i-th of the order. Readers that count fewer places
 // than are used now do not read the byte behind theirs.
 func (l *leaf[C]) place(i, place int) {
-	w := place / 8
-	for ; w > i/8; w-- {
-		l.order[w].Store(l.order[w].Load()<<8 | l.order[w-1].Load()>>56)
+	w := uint(place) / 8 % 8
+	x := l.order[w].Load()
+	for ; w > uint(i)/8; w-- {
+		below := l.order[(w-1)%8].Load()
+		l.order[w%8].Store(x<<8 | below>>56)
 		point(pointPublish)
+		x = below
 	}
-	at := i % 8 * 8
-	x, low := l.order[w].Load(), uint64(1)<<at-1
-	l.order[w].Store(x&low | uint64(place)<<at | x&^low<<8)
+	at := uint(i) % 8 * 8
+	low := uint64(1)<<at - 1
+	l.order[w%8].Store(x&low | uint64(place)<<at | x&^low<<8)
 }
 
 // fill writes an entry to a place that is no key yet.
@@ -243,6 +259,7 @@ func (l *leaf[C]) take(buf []entry[C]) []entry[C] {
 // newLeaf returns a leaf with these entries, at most width, for the slices from low to high.
 func newLeaf[C any](low, high uint64, entries []entry[C]) *leaf[C] {
 	l := &leaf[C]{}
+	settle(&l.node)
 	l.low = low
 	l.high = word{high}
 	s := filled(len(entries))
@@ -255,7 +272,7 @@ func newLeaf[C any](low, high uint64, entries []entry[C]) *leaf[C] {
 			s |= mixed
 		}
 	}
-	for i := range l.order {
+	for i := range lanes {
 		l.order[i].v = 0x0706_0504_0302_0100 + uint64(8*i)*lowest
 	}
 	l.state = word{uint64(s)}

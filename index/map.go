@@ -19,14 +19,6 @@ type Map struct {
 	keys counter
 }
 
-// word is the value of a Map, and what else is stored and loaded by one instruction. One that no
-// other goroutine can find yet is written without an atomic store, which takes longer.
-type word struct{ v uint64 }
-
-func (w *word) Load() uint64 { return atomic.LoadUint64(&w.v) }
-
-func (w *word) Store(v uint64) { atomic.StoreUint64(&w.v, v) }
-
 // NewMap returns an empty Map.
 func NewMap() *Map { return &Map{tree: newTree[word](nil)} }
 

@@ -101,6 +101,7 @@ func (p *inner) add(n *node) {
 // newInner returns an inner node with these children, at least one.
 func newInner(kids []*node) *inner {
 	p := &inner{}
+	settle(&p.node)
 	p.level = kids[0].level + 1
 	p.used = uint32(len(kids) - 1)
 	p.low = kids[0].low

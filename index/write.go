@@ -214,6 +214,7 @@ func (p *inner) grown(i int, left, right *node) (a, b *node) {
 // not in the cache.
 func (p *inner) with(i int, left, right *node) *inner {
 	q := &inner{}
+	settle(&q.node)
 	q.level, q.low = p.level, p.low
 	q.used = p.used + 1
 	q.high = p.high

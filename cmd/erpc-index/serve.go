@@ -29,6 +29,7 @@ type serveCmd struct {
 	Every    time.Duration `help:"Write it this often too, if it has changed." placeholder:"TIME"`
 	GC       int           `name:"gc" default:"100" help:"GOGC." placeholder:"PERCENT"`
 	Memory   int           `name:"max-memory" help:"${max_memory_help}" placeholder:"MIB"`
+	Plain    bool          `name:"no-huge-pages" help:"Don't ask for huge pages for the index."`
 	logFlags
 	Child bool `hidden:"" help:"End with standard input."`
 }
@@ -68,6 +69,9 @@ func (c *serveCmd) Run(e *cli.Env) (err error) {
 		return err
 	}
 	debug.SetGCPercent(c.GC)
+	if !c.Plain {
+		index.HugePages()
+	}
 	unlock, err := c.lock()
 	if err != nil {
 		return err

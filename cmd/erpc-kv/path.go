@@ -24,10 +24,25 @@ type path interface {
 	Close() error
 }
 
-// sessions are the path over erpc.
+// sessions are the path over erpc. Operations take turns by their tags.
 type sessions struct {
-	*client.Loop
+	loops []*client.Loop
 	*loadgen.Endpoint
+}
+
+func (p *sessions) Get(key []byte, tag uint64, done message.Done) error {
+	return p.loops[tag%uint64(len(p.loops))].Get(key, tag, done)
+}
+
+func (p *sessions) Put(key, value []byte, tag uint64, done message.Done) error {
+	return p.loops[tag%uint64(len(p.loops))].Put(key, value, tag, done)
+}
+
+func (p *sessions) Pending() (n int) {
+	for _, l := range p.loops {
+		n += l.Pending()
+	}
+	return n
 }
 
 func (p *sessions) Run(until func() bool) error { return p.Rpc.Run(until) }

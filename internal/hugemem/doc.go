@@ -9,13 +9,13 @@
 // pages; [AllocPlain] takes ordinary pages at once. Transparent hugepages are
 // never asked for silently: the kernel may back a single touched byte with 2 MiB,
 // which makes small pools look bloated. [Advise] asks for them, for memory that
-// will be filled anyway.
+// will be filled anyway, and [AdviseHeap] for a part of the Go heap.
 //
 // Systems without mmap get memory of the Go heap, with the same alignment.
 //
 // # Map
 //
 //	owns       mapped memory until Free
-//	called by  msgbuf and kv/mica
+//	called by  msgbuf and kv/mica; AdviseHeap by index
 //	never      the garbage collector sees it; huge pages are asked for silently
 package hugemem

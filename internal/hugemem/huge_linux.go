@@ -47,6 +47,13 @@ func advise(mem []byte) {
 	}
 }
 
+// adviseBlock is for memory of the runtime, to which there is no slice; nothing of it is lost.
+func adviseBlock(from uintptr) {
+	for _, advice := range [...]uintptr{unix.MADV_HUGEPAGE, unix.MADV_COLLAPSE} {
+		_, _, _ = unix.Syscall(unix.SYS_MADVISE, from, heapBlock, advice) // hints
+	}
+}
+
 // available reads /proc/meminfo, see proc(5).
 func available() (free, total, size int) {
 	text, err := os.ReadFile("/proc/meminfo")

@@ -110,7 +110,7 @@ var table = []row{
 		"transport/sim", "wire"}, third: xsys},
 	{path: "internal/ring", may: []string{"internal/invariants", "internal/sys"}, third: xsys,
 		traits: mayUnsafe},
-	{path: "internal/shmem", third: xsys, traits: mayUnsafe},
+	{path: "internal/shmem", may: []string{"internal/sys"}, third: xsys, traits: mayUnsafe},
 	{path: "internal/poll", may: []string{"transport"}, third: xsys}, // for Wait
 	{path: "internal/ownfile"},
 	{path: "internal/racesync", traits: mayUnsafe},
@@ -162,7 +162,9 @@ var table = []row{
 	{path: "gopt/translate", traits: pure},
 	{path: "gopt/turns", third: xsys, traits: suite | mayClock},
 	// of two kinds of nodes
-	{path: "index", may: []string{"gopt", "internal/invariants"}, traits: pure | mayUnsafe},
+	{path: "index", may: []string{"gopt", "internal/hugemem", "internal/invariants",
+		"internal/sys"},
+		traits: pure | mayUnsafe},
 	{path: "index/message", may: []string{"index"}, traits: pure},
 	{path: "index/snapshot", may: []string{"index"}},
 	{path: "index/durable", may: []string{"index", "kit/filelock", "kit/outfile"}, traits: mayClock},

@@ -3,6 +3,8 @@ package shmem
 import (
 	"sync/atomic"
 	"unsafe"
+
+	"github.com/userspace-rpc/erpc/internal/sys"
 )
 
 // Sizes in bytes.
@@ -178,7 +180,7 @@ func (p *Producer) Publish() {
 	if p.fence {
 		atomic.StoreUint64(p.at, p.first)
 	} else {
-		storeRelease(p.at, p.first)
+		sys.StoreRelease(p.at, p.first)
 	}
 	p.first = 0
 }
@@ -218,7 +220,7 @@ func (c *Consumer) word() *uint64 {
 func (c *Consumer) Free() {
 	if c.head-c.freed >= c.lag {
 		c.freed = c.head
-		storeRelease(c.own, c.freed)
+		sys.StoreRelease(c.own, c.freed)
 	}
 }
 

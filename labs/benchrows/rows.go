@@ -58,7 +58,11 @@ func (t Times) Ratios(name, base string) []float64 {
 // Report prints the table.
 func (t Times) Report(out io.Writer, rows []Row) error {
 	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
-	fmt.Fprintln(w, "row\tns\tbest\tM/s\ttimes as fast\trange\tas\tbar\t")
+	head := "row\tns\tbest\tM/s\ttimes as fast\trange\tas\t"
+	if slices.ContainsFunc(rows, func(r Row) bool { return r.Bar > 0 }) {
+		head += "bar\t"
+	}
+	fmt.Fprintln(w, head)
 	for _, r := range rows {
 		list := t[r.Name]
 		med := Median(list)

@@ -29,7 +29,6 @@ type rowResult struct {
 	Calls uint64    `json:"calls"`       // all of them had the right answer
 	Base  string    `json:"base,omitempty"`
 	Ratio float64   `json:"times_as_fast_as_base,omitempty"` // median of the rounds
-	Bar   float64   `json:"bar,omitempty"`
 }
 
 func (c *demoCmd) check() error {
@@ -94,7 +93,7 @@ func (c *demoCmd) run(e *cli.Env) (err error) {
 func (c *demoCmd) measure(e *cli.Env, cl *client) error {
 	var rows []benchrows.Row
 	for i, r := range c.rows() {
-		rows = append(rows, benchrows.Row{Name: r.name, Base: r.base, Bar: r.bar,
+		rows = append(rows, benchrows.Row{Name: r.name, Base: r.base,
 			Run: func(each time.Duration) float64 { return cl.run(i, each) }})
 	}
 	times := benchrows.Times{}
@@ -114,7 +113,7 @@ func (c *demoCmd) measure(e *cli.Env, cl *client) error {
 		var out result
 		for i, r := range rows {
 			res := rowResult{Name: r.Name, Nanos: times[r.Name], Calls: cl.drivers[i].ended(),
-				Base: r.Base, Bar: r.Bar}
+				Base: r.Base}
 			if r.Base != "" {
 				res.Ratio = benchrows.Median(times.Ratios(r.Name, r.Base))
 			}

@@ -30,7 +30,6 @@ type row struct {
 	sync  bool // the server waits for each of its replies
 	blind bool // the client posts READs, where it could look at the server's memory in place
 	base  string
-	bar   float64
 }
 
 const (
@@ -48,10 +47,10 @@ func rowList() []row {
 	const slots = 16
 	return []row{
 		{name: "reply", cfg: reply, slots: slots},
-		{name: fetchName, cfg: fetch, slots: slots, base: "reply", bar: .9},
+		{name: fetchName, cfg: fetch, slots: slots, base: "reply"},
 		{name: "reply, one at a time", cfg: reply, slots: slots, sync: true, base: "reply"},
 		{name: "fetch by READs", cfg: fetch, slots: slots, blind: true, base: "reply"},
-		{name: "fetch, batches of 4", cfg: batch(fetch, 4), slots: slots, base: fetchName, bar: 1.5},
+		{name: "fetch, batches of 4", cfg: batch(fetch, 4), slots: slots, base: fetchName},
 		{name: "reply, batches of 4", cfg: batch(reply, 4), slots: slots, base: "reply"},
 		{name: "fetch, batches of 16", cfg: batch(fetch, 16), slots: slots, base: fetchName},
 		{name: "bypass, GETs by READs", kind: kindBypass, cfg: fetch, slots: slots, base: fetchName},

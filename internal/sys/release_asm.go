@@ -1,10 +1,10 @@
 //go:build amd64 || arm64
 
-package shmem
+package sys
 
-// storeRelease stores v after all stores before it, as others see it. Unlike
+// StoreRelease stores v after all stores before it, as others see it. Unlike
 // atomic.StoreUint64 it is no barrier against later loads: on amd64 that one waits until
 // all stores before it are done, which is a cache miss for each line of a burst.
 //
 //go:noescape
-func storeRelease(p *uint64, v uint64)
+func StoreRelease(p *uint64, v uint64)
