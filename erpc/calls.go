@@ -66,7 +66,8 @@ type call struct {
 type callTable struct {
 	calls     []call
 	free      []uint32
-	deadlines int // calls with a deadline
+	deadlines int           // calls with a deadline
+	soonest   monotime.Time // no later than the first of these
 }
 
 // used returns how many requests are under way.
@@ -171,7 +172,9 @@ func (r *Rpc) start(s *Session, q *Request, deadline monotime.Time) (RequestID, 
 	if q.Timeout > 0 {
 		deadline = e.Now().Add(q.Timeout)
 		c.deadline = deadline
-		r.calls.deadlines++
+		if r.calls.deadlines++; r.calls.deadlines == 1 || deadline < r.calls.soonest {
+			r.calls.soonest = deadline
+		}
 	}
 	id := r.calls.id(i)
 	op := session.Op{Req: q.Req, Resp: q.Resp, Ref: i, ReqType: q.Type}
@@ -254,13 +257,18 @@ func (r *Rpc) cancel(id RequestID, why error) {
 
 // expire ends the requests whose deadlines have passed.
 func (r *Rpc) expire() {
-	if r.calls.deadlines == 0 {
+	if r.calls.deadlines == 0 || r.engine.Now() < r.calls.soonest {
 		return
 	}
+	r.calls.soonest = monotime.Never
 	for i := range r.calls.calls {
 		c := &r.calls.calls[i]
-		if c.used && c.deadline != 0 && c.deadline <= r.engine.Now() {
+		switch {
+		case !c.used || c.deadline == 0:
+		case c.deadline <= r.engine.Now():
 			r.cancel(r.calls.id(uint32(i)), ErrDeadline)
+		default:
+			r.calls.soonest = min(r.calls.soonest, c.deadline)
 		}
 	}
 }

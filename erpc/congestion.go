@@ -128,6 +128,7 @@ func (cfg *Config) pacing(link int64, mtu int, path *transport.Path) *session.Pa
 	}
 	p := &session.Pacing{
 		LinkRate: float64(link) / 8, Slack: engine.WheelConfig.Granularity + hosts/4,
+		Hosts:        hosts,
 		NoRateBypass: cfg.Experiment.NoRateBypass, NoPacingBypass: cfg.Experiment.NoPacingBypass,
 	}
 	switch c.Algorithm {

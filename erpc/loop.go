@@ -307,8 +307,11 @@ func (r *Rpc) wakeAt() monotime.Time {
 		return e.Now()
 	}
 	wake := min(e.WakeAt(), r.nextCall())
-	if r.calls.deadlines > 0 || !r.fresh.empty() || r.idleWatch.fn != nil {
+	if !r.fresh.empty() || r.idleWatch.fn != nil {
 		wake = min(wake, e.NextScan())
+	}
+	if r.calls.deadlines > 0 {
+		wake = min(wake, max(r.calls.soonest, e.NextScan()))
 	}
 	if r.alarm.fn != nil {
 		wake = min(wake, max(r.alarm.at, e.NextScan()))
@@ -652,6 +655,11 @@ func (r *Rpc) lockThread() func() {
 	return runtime.UnlockOSThread
 }
 
+// yieldEvery is after what time a loop that is about to sleep lets other goroutines run. The Go
+// runtime takes the processor of a goroutine that has run for 10 ms without a switch away at each
+// of its system calls, and to see that its monitor wakes up every 20 us.
+const yieldEvery = 8 * time.Millisecond
+
 // sleep blocks until a packet, a command or a timer comes.
 func (r *Rpc) sleep(limit time.Duration) error {
 	if r.waiting == 0 {
@@ -659,6 +667,10 @@ func (r *Rpc) sleep(limit time.Duration) error {
 			r.engine.ScanNow() // the next pass acts on them
 			return nil
 		}
+	}
+	if now := r.engine.Now(); now.Sub(r.yieldedAt) >= yieldEvery && !r.cfg.LockThread {
+		r.yieldedAt = now
+		runtime.Gosched()
 	}
 	timeout := r.wakeAt().Sub(r.engine.Now())
 	if limit >= 0 {
@@ -672,7 +684,7 @@ func (r *Rpc) sleep(limit time.Duration) error {
 	var err error
 	// A producer that pushed before sees that it is asleep, or we see its item.
 	if r.commands.Empty() && !r.hasHanded() {
-		if timeout > r.cfg.Timing.RTOMin/4 { // else the next tick does
+		if r.publishedLongAgo(timeout) {
 			r.published.publish(r)
 		}
 		err = r.block(timeout)
@@ -683,6 +695,13 @@ func (r *Rpc) sleep(limit time.Duration) error {
 	r.wokenFor.Store(false)
 	r.idle.Slept(now) // one pass, then sleep again if nothing came
 	return err
+}
+
+// publishedLongAgo reports whether others would see old counters while the loop sleeps for a time:
+// longer than an epoch, or ten if a tick has just published them.
+func (r *Rpc) publishedLongAgo(sleep time.Duration) bool {
+	epoch := r.cfg.Timing.RTOMin / 4
+	return sleep > 10*epoch || sleep > epoch && r.engine.Now().Sub(r.publishedAt) >= epoch
 }
 
 // stuckAfter is how long a loop that is awake may take to begin another pass, beside the epoch

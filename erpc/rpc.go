@@ -59,19 +59,20 @@ type Rpc struct {
 	waiting  int              // hints in heard that the engine has not got
 	full     bool             // the transport did not take all packets
 
-	owner    atomic.Uintptr // who may use the Rpc; see enter
-	state    atomic.Uint32  // awake, asleep or vacant
-	wokenFor atomic.Bool    // a wake-up is on its way
-	begun    atomic.Int64   // when a pass began, the last one or one at most an epoch before it
-	commands *ring.MPSC[command]
-	closed   atomic.Bool
-	lastWork monotime.Time // when the loop last had something to do
-	polledAt monotime.Time // when the loop last looked for packets
-	emptyAt  monotime.Time // when it last found none
-	bursts   burstTimes
-	polling  bool        // it has not slept, or done anything else, since
-	idle     idle.Policy // how the loop waits when it has nothing to do
-	procs    int64       // goroutines that can run at a time
+	owner     atomic.Uintptr // who may use the Rpc; see enter
+	state     atomic.Uint32  // awake, asleep or vacant
+	wokenFor  atomic.Bool    // a wake-up is on its way
+	begun     atomic.Int64   // when a pass began, the last one or one at most an epoch before it
+	commands  *ring.MPSC[command]
+	closed    atomic.Bool
+	lastWork  monotime.Time // when the loop last had something to do
+	polledAt  monotime.Time // when the loop last looked for packets
+	emptyAt   monotime.Time // when it last found none
+	bursts    burstTimes
+	yieldedAt monotime.Time // when it last let other goroutines run before a sleep
+	polling   bool          // it has not slept, or done anything else, since
+	idle      idle.Policy   // how the loop waits when it has nothing to do
+	procs     int64         // goroutines that can run at a time
 
 	quota     *cpuquota.Watch
 	throttled uint64 // its last count
@@ -80,6 +81,7 @@ type Rpc struct {
 	sharedOnce    sync.Once
 	inbox         *inbox // datagrams from other loops of the address; nil if there are none
 	published     publishedStats
+	publishedAt   monotime.Time // when the loop did that last
 	snapshots     snapshots
 	back          chan struct{} // of a Loop, see recall
 	blockingPosts chan struct{} // has room while no such post is under way

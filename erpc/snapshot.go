@@ -492,6 +492,7 @@ func (p *publishedStats) publish(r *Rpc) {
 		return // somebody reads; the next epoch will do
 	}
 	p.stats = r.snapshot()
+	r.publishedAt = r.engine.Now()
 	p.mu.Unlock()
 }
 

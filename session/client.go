@@ -305,7 +305,7 @@ func (c *Client) begin(op Op, deadline, now monotime.Time, out *Out) {
 	s.forgetAhead()
 	s.progress = now
 	c.busy++
-	if s.numReq == 1 && c.credits > 0 && c.stalled == 0 && (!c.pace.gated || c.may(now, out)) {
+	if s.numReq == 1 && c.credits > 0 && c.stalled == 0 && (!c.pace.gated || c.may(true, now, out)) {
 		c.sendOnly(s, now, out)
 		return
 	}

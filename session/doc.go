@@ -164,6 +164,20 @@
 // and the rest get theirs one after the other: no message waits much longer than at equal shares,
 // and calls that begin together fill both ways of the path all the time.
 //
+// # Rows
+//
+// Where packets pass through the kernels of hosts ([Pacing].Hosts) each departure costs a system
+// call, and a wake-up if the rate has held it back. So a session below link rate sends its
+// packets in rows there: it waits until 4 ms of its rate have gone by, or the time of eight
+// packets, and then sends them together. What waits until then is still within the rate. A
+// request of one packet whose turn it is does not wait for a row, and a window with fewer free
+// credits makes a shorter one. A row leaves as one train, and where it is received as one its
+// answers come back in one bundle.
+//
+// A path that takes rows apart would take them for a queue. So rows have two packets at first, and
+// double while all answers to one come within the time that hosts add to round trips; when one
+// comes later they halve. The first answer of a row stands for all: the others met the row itself.
+//
 // # Loss
 //
 // The base is go-back-N after a timeout that follows the measured RTT. Two kinds of

@@ -133,7 +133,7 @@ func (c *Client) pump(now monotime.Time, out *Out) {
 			c.stepOut(l) // the request ended, or was rolled back and resent, while it waited
 			continue
 		}
-		if c.pace.gated && !c.may(now, out) {
+		if c.pace.gated && !c.may(s.numReq == 1, now, out) {
 			return
 		}
 		n := uint32(1)

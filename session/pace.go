@@ -18,6 +18,9 @@ type Pacing struct {
 	// Slack is how far ahead of its time a packet may leave: at least one slot of the rate
 	// limiter, and more where packets are cheap in batches only. It bounds bursts.
 	Slack time.Duration
+	// Hosts is by how much hosts lengthen round trips, where each departure has a price of its own:
+	// packets leave in rows there. 0 is for one by one.
+	Hosts time.Duration
 	// NoRateBypass tells the controller every answer, NoPacingBypass lets packets of
 	// uncongested sessions wait for Release too: to measure what the bypasses save
 	// (eRPC, section 5.2.2).
@@ -38,7 +41,7 @@ const rateBits = 20
 // link rate: its packets leave at once, and answers with a low RTT are not looked at.
 type pacer struct {
 	cfg      *Pacing
-	ctl      cc.Controller // nil until first needed
+	ctl      *control      // nil until first needed
 	bypass   time.Duration // at link rate, answers up to this RTT change nothing
 	limit    time.Duration // the same, whatever the switches say
 	spikeAt  monotime.Time // when round trips became very long; 0 if they are not
@@ -74,14 +77,16 @@ func newPacer(cfg *Pacing) pacer {
 
 func perByte(rate float64) int64 { return int64(1e9 * (1 << rateBits) / rate) }
 
-// may reports whether a packet may leave now; only gated sessions ask. If not it asks
-// the owner to call Release in time.
-func (c *Client) may(now monotime.Time, out *Out) bool {
+// may reports whether a packet may leave now; only gated sessions ask. A message of one packet,
+// alone, does not wait for a row. If the packet may not, may asks the owner to call Release in
+// time.
+func (c *Client) may(alone bool, now monotime.Time, out *Out) bool {
 	p := &c.pace
 	if p.next < now && !p.late {
 		p.next = now
 	}
-	if p.next.Sub(now) <= p.cfg.Slack && (p.late || !p.cfg.NoPacingBypass) {
+	if p.next.Sub(now) <= max(p.cfg.Slack, p.ahead()) &&
+		(p.late || !p.cfg.NoPacingBypass && (alone || !p.waiting || p.ahead() == 0)) {
 		return true
 	}
 	if !p.waiting {
@@ -148,11 +153,14 @@ func (c *Client) learn(in *Arrival, rtt time.Duration, bytes int, h *wire.Header
 	}
 	if rtt > p.bypass || p.slow || ce {
 		p.answered += bytes + WireOverhead
-		if now == p.toldAt && !ce && rtt > 0 {
+		if (c.ofRow(now, rtt) || now == p.toldAt) && !ce && rtt > 0 {
 			return // answers that were found at the same time say the same: the first one counts
 		}
 		c.control(now, rtt, p.answered, ce)
 		p.answered, p.toldAt = 0, now
+		if p.ctl != nil {
+			p.ctl.row.told = c.sampled
+		}
 	}
 }
 
@@ -181,7 +189,7 @@ func (c *Client) control(now monotime.Time, rtt time.Duration, bytes int, ce boo
 	}
 	c.stats.RateUpdates++
 	if p.ctl == nil {
-		p.ctl = p.cfg.Algorithm.New(p.cfg.LinkRate)
+		p.ctl = newControl(p.cfg)
 	}
 	rate, bypass := p.ctl.OnAck(now, rtt, c.rtt.baseAt(now), bytes, ce)
 	if p.limit = bypass; !p.cfg.NoRateBypass {
@@ -197,7 +205,7 @@ func (c *Client) slowDown(now monotime.Time) {
 		return
 	}
 	if p.ctl == nil {
-		p.ctl = p.cfg.Algorithm.New(p.cfg.LinkRate)
+		p.ctl = newControl(p.cfg)
 	}
 	c.setRate(p.ctl.OnTimeout(now))
 }
@@ -207,10 +215,11 @@ func (c *Client) setRate(rate float64) {
 	p.slow = rate < p.cfg.LinkRate
 	p.gated = p.slow || p.cfg.NoPacingBypass
 	p.perByte = perByte(rate)
-	p.together = 1
+	p.together, p.ctl.row.ahead = 1, 0
 	if !p.cfg.NoPacingBypass {
 		packet := float64(int(c.full)+wire.HeaderSize+WireOverhead) * 1e9 / rate // ns
 		p.together = uint8(max(1, min(float64(p.cfg.Slack)/packet, float64(c.stride))))
+		c.sizeRow(packet)
 	}
 }
 

@@ -482,6 +482,29 @@ func (c *Client) Look(now monotime.Time, out *Out) {
 	}
 }
 
+// QuietUntil returns a time before which Scan does nothing if no packet comes. It may be too early,
+// or past.
+func (c *Client) QuietUntil() monotime.Time {
+	until := monotime.Never
+	if c.floor.unsure {
+		until = c.floor.at
+	}
+	early := c.rtt.early(oneShare)
+	for i := range c.slots {
+		s := &c.slots[i]
+		switch {
+		case s.busy && s.numTx > s.numRx:
+			until = min(until, s.sentLast().Add(early),
+				c.waitsSince(s).Add(c.rtt.timeout(s.retries)))
+		case s.busy && s.waits:
+			until = min(until, s.progress.Add(c.queryAfter))
+		case !s.busy && s.held():
+			return 0
+		}
+	}
+	return until
+}
+
 // timedOut counts a timeout of slot i and rolls it back. It returns false if the session waits for
 // another word instead; see suspect.
 func (c *Client) timedOut(i uint8, now monotime.Time, out *Out) bool {

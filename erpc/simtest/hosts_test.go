@@ -43,6 +43,7 @@ type socketed struct {
 	hears  hears
 	buffer int // bytes
 	now    func() sim.Time
+	looks  int      // for packets
 	looked sim.Time // when it looked for packets last ...
 	polled sim.Time // ... and the time before, if it went on from there without sleep
 }
@@ -61,6 +62,7 @@ func (s *socketed) Caps() transport.Caps {
 }
 
 func (s *socketed) RxBurst(pkts []transport.RxPacket) (int, error) {
+	s.looks++
 	s.polled = s.looked
 	n, err := s.Endpoint.RxBurst(pkts)
 	if s.looked = 0; n > 0 { // else it sleeps
@@ -339,6 +341,54 @@ func TestLateReceiver(t *testing.T) {
 			if got.again > 0 || got.p99 > 11*time.Millisecond || got.goodput < float64(senders)*100e6 {
 				t.Error("not as it must be")
 			}
+		}
+	}
+}
+
+// TestFewWakes: over sockets a loop that awaits an answer from far away, to a call with a deadline,
+// sleeps until there is something to do, and not for the next quarter of the least timeout. A call
+// ends when its deadline has passed all the same.
+func TestFewWakes(t *testing.T) {
+	const oneWay = 50 * time.Millisecond
+	c := newCluster(t, wideLink(oneWay))
+	var client *socketed
+	c.wrapFor = func(n *node, tr transport.Transport) transport.Transport {
+		s := &socketed{Endpoint: tr.(*sim.Endpoint), buffer: 8 << 20, now: c.net.Now}
+		if n.id == 1 {
+			client = s
+		}
+		return s
+	}
+	server := c.add(erpc.Config{}, sim.EndpointConfig{})
+	from := c.add(erpc.Config{}, sim.EndpointConfig{})
+	begin := func(timeout time.Duration) *call {
+		k := &call{from: from, to: server.id, typ: typeEcho, reqSize: 32, respSize: 32, respMax: 32,
+			timeout: timeout}
+		if err := c.issue(k); err != nil {
+			t.Fatal(err)
+		}
+		return k
+	}
+	calls := func(n int) {
+		for range n {
+			begin(time.Second)
+			c.run(3 * oneWay)
+		}
+	}
+	calls(20)
+	const more = 10
+	was := client.looks
+	calls(more)
+	if each := (client.looks - was) / more; each > 12 {
+		t.Errorf("%d passes for a call", each)
+	}
+	three := []*call{begin(90 * time.Millisecond), begin(60 * time.Millisecond),
+		begin(80 * time.Millisecond)}
+	c.run(2 * oneWay)
+	for _, k := range three {
+		if late := k.endedAt.Sub(k.issuedAt) - k.timeout; k.ends != 1 || late < 0 ||
+			late > 2*time.Millisecond {
+			t.Errorf("a call that waits for %v at most ended %d times, %v late", k.timeout, k.ends, late)
 		}
 	}
 }

@@ -325,14 +325,37 @@ func (t *timers) resting() bool {
 	return true
 }
 
+// quietUntil returns a time before which no session with requests needs a Tick if no packet comes;
+// 0 if any might. Where packets pass through kernels each wake-up costs a switch of threads, so
+// there it is worth looking.
+func (t *timers) quietUntil() monotime.Time {
+	if len(t.active) > maxResting {
+		return 0
+	}
+	until := monotime.Never
+	for _, s := range t.active {
+		if s.state != connected || s.watched || s.asks || s.plan.hostDelay == 0 || s.Client.Narrowed() ||
+			s.assoc.path.by == s {
+			return 0
+		}
+		if _, stuck := s.Client.Suspects(); stuck {
+			return 0
+		}
+		until = min(until, s.Client.QuietUntil())
+	}
+	return until
+}
+
 // nextTick returns when Tick wants to be called next.
 func (e *Engine) nextTick() monotime.Time {
 	t := &e.timers
 	next := monotime.Never
 	switch {
-	case len(t.active) > 0 && !t.resting(), len(t.late) > 0, len(e.notices) > 0,
-		len(e.handshakes.repeating) > 0, len(e.assocs.probes) > 0:
+	case len(t.late) > 0, len(e.notices) > 0, len(e.handshakes.repeating) > 0,
+		len(e.assocs.probes) > 0:
 		return t.nextScan
+	case len(t.active) > 0 && !t.resting():
+		next = max(min(t.quietUntil(), t.nextSweep, e.quotas.memory.Next()), t.nextScan)
 	case e.table.live > 0, len(e.assocs.idle) > 0,
 		e.security != nil && e.security.halfOpen.expiry.first != nil:
 		next = max(min(t.nextSweep, e.quotas.memory.Next()), t.nextScan)
