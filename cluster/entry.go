@@ -61,7 +61,7 @@ type update struct {
 	Metadata *metadata
 }
 
-// metadata is what an update says beside the address.
+// metadata has the fields of an entry beside its address.
 type metadata struct {
 	Version    int               `json:"erpc"`
 	Cluster    string            `json:"cluster,omitempty"`

@@ -26,7 +26,7 @@ type Config struct {
 	OnProblem func(error)
 }
 
-// Choice is what a Resolver makes of a view: the servers that a client has sessions with. Each has
+// Choice has the servers that a client has sessions with, chosen by a Resolver from a view. Each has
 // an address for the transport.
 type Choice struct {
 	Preferred []Entry // of the client's zone, or of all if that has none

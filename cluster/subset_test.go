@@ -36,6 +36,14 @@ func subsets(t *testing.T, servers []Entry, clients, k int) (of []map[string]boo
 // even checks that each server has between 0.8 and 1.2 of its share of clients.
 func even(t *testing.T, what string, servers []Entry, of []map[string]bool, k int) {
 	t.Helper()
+	if least, most := spread(servers, of, k); least < 0.8 || most > 1.2 {
+		t.Errorf("%s: %d servers, %d clients, %d each: between %.2f and %.2f of the share", what,
+			len(servers), len(of), k, least, most)
+	}
+}
+
+// spread returns the least and the largest number of clients that a server has, in shares.
+func spread(servers []Entry, of []map[string]bool, k int) (least, most float64) {
 	load := map[string]int{}
 	for _, have := range of {
 		for addr := range have {
@@ -43,15 +51,12 @@ func even(t *testing.T, what string, servers []Entry, of []map[string]bool, k in
 		}
 	}
 	share := float64(len(of)*k) / float64(len(servers))
-	least, most := math.Inf(1), 0.0
+	least = math.Inf(1)
 	for _, e := range servers {
 		least = min(least, float64(load[e.Addr])/share)
 		most = max(most, float64(load[e.Addr])/share)
 	}
-	if least < 0.8 || most > 1.2 {
-		t.Errorf("%s: %d servers, %d clients, %d each: between %.2f and %.2f of the share", what,
-			len(servers), len(of), k, least, most)
-	}
+	return least, most
 }
 
 // TestSubsets: every client has k servers, and every server between 0.8 and 1.2 of its share of
@@ -103,14 +108,17 @@ func TestSubsetHoles(t *testing.T) {
 	even(t, "holes", servers, subsets(t, servers, 1000, 32), 32)
 }
 
-// TestSubsetUnnumbered: servers without numbers are all there, and one that goes changes its
-// clients alone.
+// TestSubsetUnnumbered: servers without numbers have clients by chance, all of them some, and one
+// that goes changes its clients alone.
 func TestSubsetUnnumbered(t *testing.T) {
 	servers := fleet(100)
 	for i := range servers {
 		servers[i].Number = 0
 	}
 	before, after := subsets(t, servers, 200, 10), subsets(t, servers[1:], 200, 10)
+	if least, most := spread(servers, before, 10); least < 0.2 || most > 2.5 {
+		t.Errorf("between %.2f and %.2f of the share", least, most)
+	}
 	for c := range before {
 		for addr := range before[c] {
 			if addr != servers[0].Addr && !after[c][addr] {

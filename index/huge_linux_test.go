@@ -12,7 +12,7 @@ import (
 // TestHugePages: nodes that are made after HugePages lie in memory that has been advised.
 func TestHugePages(t *testing.T) {
 	if _, err := os.Stat("/sys/kernel/mm/transparent_hugepage"); err != nil {
-		t.Skip("this system has no transparent huge pages")
+		t.Skip("this kernel has no transparent huge pages, and no privilege gives any")
 	}
 	HugePages()
 	t.Cleanup(func() { hugePages.Store(false) })

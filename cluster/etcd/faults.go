@@ -12,7 +12,7 @@ import (
 	"github.com/userspace-rpc/erpc/cluster"
 )
 
-// refusals are what etcd says to a client without the right user.
+// refusals has the errors by which etcd refuses a client without the right user.
 var refusals = []error{
 	rpctypes.ErrUserEmpty, rpctypes.ErrPermissionDenied, rpctypes.ErrAuthFailed,
 	rpctypes.ErrInvalidAuthToken, rpctypes.ErrUserNotFound, rpctypes.ErrAuthNotEnabled,

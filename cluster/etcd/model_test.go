@@ -200,7 +200,7 @@ func (p *process) stopFor(d time.Duration, then func()) {
 	close(on)
 }
 
-// reaches reports whether etcd can be asked, and returns what tells of a change.
+// reaches reports whether etcd can be asked. The channel is closed when that changes.
 func (p *process) reaches() (bool, <-chan struct{}) {
 	p.m.mu.Lock()
 	defer p.m.mu.Unlock()

@@ -41,7 +41,7 @@ type Registration struct {
 	renewing chan struct{} // one waits: the entry has changed
 }
 
-// tenure is what a Registration has in etcd.
+// tenure names the lease and the keys that a Registration has in etcd.
 type tenure struct {
 	lease  int64
 	key    string

@@ -39,7 +39,7 @@ type pair struct {
 	revision   int64
 }
 
-// header is what each answer says of etcd.
+// header tells which etcd has answered, and at which revision.
 type header struct {
 	id       uint64 // of the etcd cluster
 	revision int64

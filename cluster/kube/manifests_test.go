@@ -13,7 +13,7 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// kinds are what the manifests have.
+// kinds makes objects of the kinds that the manifests have.
 var kinds = map[string]func() any{
 	"v1 Service":                               func() any { return new(core.Service) },
 	"v1 ServiceAccount":                        func() any { return new(core.ServiceAccount) },

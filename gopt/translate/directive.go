@@ -9,7 +9,7 @@ import (
 
 const directiveWord = "//gopt:batch"
 
-// directive is what the comment above a function asks for.
+// directive has the settings in the comment above a function.
 type directive struct {
 	batch   int
 	name    string

@@ -104,7 +104,7 @@ type writer struct {
 	labels   int
 }
 
-// loop is what break and continue may name.
+// loop is one that break and continue may name.
 type loop struct {
 	label string
 	loop  bool

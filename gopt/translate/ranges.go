@@ -44,7 +44,7 @@ func (l *lowered) rangeStmt(s *ast.RangeStmt, name string) {
 	})
 }
 
-// counter is what a lowered range counts by.
+// counter counts the turns of a lowered range.
 type counter struct {
 	at    *variable
 	list  *variable // what is gone through; nil: the expression is evaluated again

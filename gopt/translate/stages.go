@@ -7,7 +7,7 @@ import (
 	"strings"
 )
 
-// stage is what stands between two marks.
+// stage has the statements between two marks.
 type stage struct {
 	parts []part
 	stmts []ast.Node

@@ -18,7 +18,7 @@ import (
 	"github.com/userspace-rpc/erpc/gopt/translate"
 )
 
-// marks is what generated code needs of package gopt.
+// marks stands in for package gopt, as far as generated code needs it.
 const marks = `package gopt
 func Expensive[T any](p *T) {}
 func ExpensiveLines[T any](p *T, lines int) {}

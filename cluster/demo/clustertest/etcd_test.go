@@ -86,6 +86,9 @@ func TestPoolFollows(t *testing.T) {
 	register(t, c, config(), cluster.Entry{Addr: addr})
 	calls("second")
 	must(t, first.Close(ctx))
+	if left, err := c.Get(ctx, "erpc/v1/servers/", clientv3.WithPrefix()); left.Count != 1 {
+		t.Errorf("%d entries right after one of two was closed, %v", left.Count, err)
+	}
 	has(t, names, "the first has gone", addr)
 	for len(p.Servers()) != 1 {
 		calls("second")
@@ -146,13 +149,7 @@ func TestStopped(t *testing.T) {
 	ctx := within(t)
 	n := startNode(t)
 	c := n.client()
-	addr, _ := serve(t, "first")
-	first := register(t, c, config(), cluster.Entry{Addr: addr})
-	names := resolve(t, c, config(), cluster.Config{})
-	p, err := names.Pool(ctx, erpc.PoolConfig{}, loop(t))
-	must(t, err)
-	defer func() { _ = p.Close() }()
-	must(t, p.Ready(ctx))
+	first, names, p := pooled(t, c)
 	n.stop()
 	for calls := 0; names.View().Err == nil || first.Held() || calls < 1000; calls++ {
 		if _, err := p.Call(ctx, 1, nil); err != nil {
@@ -165,7 +162,7 @@ func TestStopped(t *testing.T) {
 	n.start()
 	second, _ := serve(t, "second")
 	register(t, c, config(), cluster.Entry{Addr: second})
-	has(t, names, "both", addr, second)
+	has(t, names, "both", first.Entry().Addr, second)
 	for !first.Held() {
 		_, err := p.Call(ctx, 1, nil)
 		must(t, err)

@@ -267,3 +267,18 @@ func has(t testing.TB, r *cluster.Resolver, what string, addrs ...string) {
 		return slices.Equal(have, addrs)
 	})
 }
+
+// pooled registers a server, and returns a Pool that has it.
+func pooled(
+	t *testing.T, c *clientv3.Client,
+) (*etcd.Registration, *cluster.Resolver, *cluster.Pool) {
+	t.Helper()
+	addr, _ := serve(t, "first")
+	reg := register(t, c, config(), cluster.Entry{Addr: addr})
+	names := resolve(t, c, config(), cluster.Config{})
+	p, err := names.Pool(within(t), erpc.PoolConfig{}, loop(t))
+	must(t, err)
+	t.Cleanup(func() { _ = p.Close() })
+	must(t, p.Ready(within(t)))
+	return reg, names, p
+}

@@ -8,9 +8,6 @@ import (
 	"testing"
 
 	"go.etcd.io/etcd/server/v3/embed"
-
-	"github.com/userspace-rpc/erpc/cluster"
-	"github.com/userspace-rpc/erpc/erpc"
 )
 
 // startThree starts an etcd of three members.
@@ -55,13 +52,7 @@ func TestMemberKilled(t *testing.T) {
 	ctx := within(t)
 	members := startThree(t)
 	c := members[0].client(members[0].addr, members[1].addr, members[2].addr)
-	addr, _ := serve(t, "first")
-	first := register(t, c, config(), cluster.Entry{Addr: addr})
-	names := resolve(t, c, config(), cluster.Config{})
-	p, err := names.Pool(ctx, erpc.PoolConfig{}, loop(t))
-	must(t, err)
-	defer func() { _ = p.Close() }()
-	must(t, p.Ready(ctx))
+	first, names, p := pooled(t, c)
 	for _, m := range members {
 		if m.etcd.Server.Leader() == m.etcd.Server.MemberID() {
 			m.stop()
@@ -93,5 +84,5 @@ func TestMemberKilled(t *testing.T) {
 		_, err := p.Call(ctx, 1, nil)
 		must(t, err)
 	}
-	has(t, names, "both", addr, second)
+	has(t, names, "both", first.Entry().Addr, second)
 }

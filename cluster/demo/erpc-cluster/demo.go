@@ -21,7 +21,8 @@ type step struct {
 	what string
 }
 
-// script is what happens: with five nodes in two zones web-0, web-2 and web-4 are in the client's.
+// script has the steps of the demo. Of five nodes in two zones web-0, web-2 and web-4 are in the
+// client's.
 var script = []step{
 	{0.10, "add", "a node is added, web-5 in zone b"},
 	{0.18, "kill web-2", "web-2 is killed"},
@@ -34,7 +35,7 @@ var script = []step{
 	{0.90, "etcd start", "etcd is back"},
 }
 
-// seen is what happened in the time after a step.
+// seen counts the calls between a step and the next.
 type seen struct {
 	step
 	calls, failed int

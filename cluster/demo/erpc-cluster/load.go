@@ -119,7 +119,7 @@ func (l *load) call() {
 	}
 }
 
-// taken is what was seen since the last time.
+// taken has the answers and failures since the last time.
 type taken struct {
 	answers map[string]*answers
 	failed  map[string]int

@@ -45,7 +45,7 @@ type nodeCmd struct {
 	TTL  int    `default:"5" name:"ttl" help:"Seconds that its lease lasts."`
 }
 
-// ready is what a node prints.
+// ready tells the parent of a node that it is registered, and where.
 type ready struct {
 	Addr string `json:"addr"`
 }
