@@ -26,8 +26,8 @@ type Config struct {
 	OnProblem func(error)
 }
 
-// Choice has the servers that a client has sessions with, chosen by a Resolver from a view. Each has
-// an address for the transport.
+// Choice has the servers that a client has sessions with, chosen by a Resolver from a view. Each
+// has an address for the transport.
 type Choice struct {
 	Preferred []Entry // of the client's zone, or of all if that has none
 	Spares    []Entry // of other zones
