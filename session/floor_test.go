@@ -128,3 +128,18 @@ func TestUnseenPing(t *testing.T) {
 		t.Errorf("a ping that waited a little: %+v", f)
 	}
 }
+
+// TestHoldBeyondRoundTrip: an answer of which the server says that it held it for longer than it
+// took says nothing of the path. Loops read their clocks once a pass, so both may be honest.
+func TestHoldBeyondRoundTrip(t *testing.T) {
+	const path = 100 * time.Microsecond
+	r := newRig(t, rigParams, Timing{}, 0, msgbuf.Config{})
+	r.now = 100 * ms
+	r.open(0)
+	r.answered(path, 0)
+	r.answered(path, path+wire.HoldUnit)
+	if got := r.cl.RoundTrips(); got.Least != path || got.Smoothed != path {
+		t.Errorf("round trips of %v became %+v", path, got)
+	}
+	r.noLeak()
+}

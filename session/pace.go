@@ -44,6 +44,7 @@ type pacer struct {
 	ctl      *control      // nil until first needed
 	bypass   time.Duration // at link rate, answers up to this RTT change nothing
 	limit    time.Duration // the same, whatever the switches say
+	basis    time.Duration // the least round trip for which limit is more than usual; 0 if it is not
 	spikeAt  monotime.Time // when round trips became very long; 0 if they are not
 	perByte  int64         // time that a byte takes at the present rate, 2^-rateBits ns
 	next     monotime.Time // when the next packet may leave
@@ -151,7 +152,7 @@ func (c *Client) learn(in *Arrival, rtt time.Duration, bytes int, h *wire.Header
 	} else if rtt > 0 {
 		p.spikeAt = 0
 	}
-	if rtt > p.bypass || p.slow || ce {
+	if rtt > p.bypass || p.slow || ce || c.rtt.base < p.basis {
 		p.answered += bytes + WireOverhead
 		if (c.ofRow(now, rtt) || now == p.toldAt) && !ce && rtt > 0 {
 			return // answers that were found at the same time say the same: the first one counts
@@ -191,9 +192,13 @@ func (c *Client) control(now monotime.Time, rtt time.Duration, bytes int, ce boo
 	if p.ctl == nil {
 		p.ctl = newControl(p.cfg)
 	}
-	rate, bypass := p.ctl.OnAck(now, rtt, c.rtt.baseAt(now), bytes, ce)
+	base := c.rtt.baseAt(now)
+	rate, bypass := p.ctl.OnAck(now, rtt, base, bytes, ce)
 	if p.limit = bypass; !p.cfg.NoRateBypass {
 		p.bypass = bypass
+	}
+	if p.basis = 0; bypass > p.cfg.Algorithm.Bypass {
+		p.basis = base
 	}
 	c.setRate(rate)
 }

@@ -290,7 +290,9 @@ func (c *Client) received(s *clientSlot, h *wire.Header, now monotime.Time) time
 	if f := &c.floor; took < f.min || rtt < f.min>>1 || f.min == 0 {
 		rtt = f.check(took, rtt)
 	}
-	c.rtt.sample(rtt)
+	if took >= held { // else a clock was read too early or too late at one of the ends
+		c.rtt.sample(rtt)
+	}
 	return rtt
 }
 
@@ -321,8 +323,12 @@ func (c *Client) sampleEarlier(s *clientSlot, h *wire.Header, only bool, now mon
 	case h.PktNum != s.times.rolled || !wire.SameTry(h.Hold, s.try-1):
 		return
 	}
+	took := now.Sub(at)
+	if took < held {
+		return
+	}
 	rto := c.rtt.rto
-	c.rtt.sample(max(1, now.Sub(at)-held))
+	c.rtt.sample(max(1, took-held))
 	c.rtt.rto = max(rto, c.rtt.rto)
 }
 
