@@ -37,13 +37,13 @@
 //	incast of 100                                78    92      56    92      1114  1114
 //	incast of 1,000                              1901  3539    104   901     3539  3539
 //	packets of them lost in 100 ms               40,570        0             133,817
-//	1e-3 of the packets lost, Gbit/s             97.8          97.8          97.8
-//	slowdown p50, p99 of the least, W2           12.3  150     9.9   139     1001  6523
-//	  W3, 13 to 56 bytes                         6.0   53      5.1   25      59    528
-//	  W4, 252 to 327 bytes                       10.3  65      7.9   25      163   474
-//	  W5, 3650 bytes                             6.3   58      5.9   23      77    284
-//	  W4, 27 to 49 kB                            6.2   42      5.8   45      20    66
-//	  W5, 72 to 172 kB                           5.5   45      5.0   118     9.0   40
+//	1e-3 of the packets lost, Gbit/s             97.0          97.0          97.0
+//	slowdown p50, p99 of the least, W2           12.1  240     9.8   311     982   6624
+//	  W3, 13 to 56 bytes                         6.0   49      5.0   23      59    489
+//	  W4, 252 to 327 bytes                       9.8   59      7.7   23      162   463
+//	  W5, 3650 bytes                             5.9   148     5.4   28      68    231
+//	  W4, 27 to 49 kB                            6.3   37      5.8   38      19    64
+//	  W5, 72 to 172 kB                           5.5   38      5.2   91      8.8   39
 //	least part of 2 to 1000 Mbit/s used,
 //	1, 5, 20, 40 clients, 1 and 10 ms each way   0.85          0.83          0.85
 //	the same, 20 us each way                     0.44          0.22
@@ -52,10 +52,10 @@
 //
 // Swift is better for incasts of many and for short messages beside long ones, and loses no packet
 // to a thousand flows. It is not the default: with W5 one message of a hundred of 10 to 200 kB
-// takes two to three times as long as with Timely, probably since a session that was slowed down
-// rises by a tenth of a packet in a round trip. (A rise by parts of the window, after some round
-// trips below the target, doubled the times of short messages; a fresh start of sessions that had
-// rested changed nothing.) And it uses less of slow links on paths of tens of microseconds.
+// takes two to three times as long as with Timely. (Steps of 0.3 and 1 packet in a round trip in
+// place of a tenth, half of the scaling by flows, and a fresh start of sessions that had rested
+// changed nothing of that; a rise by parts of the window doubled the times of short messages.) And
+// it uses less of slow links on paths of tens of microseconds.
 //
 // # Implementations
 //
