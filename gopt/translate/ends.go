@@ -6,8 +6,8 @@ import (
 	"go/types"
 )
 
-// terminates reports whether nothing behind a statement is reached: a "terminating statement" of the
-// Go specification, or a jump. Label is the statement's, or "".
+// terminates reports whether nothing behind a statement is reached: it is a "terminating statement"
+// of the Go specification, or a jump. Label is the statement's, or "".
 func (f *function) terminates(s ast.Stmt, label string) bool {
 	switch s := s.(type) {
 	case *ast.ReturnStmt:
