@@ -52,6 +52,7 @@ type goCall struct {
 	line       *callQueue     // that it waits in, or nil
 	prev, next *goCall        // in that
 	began      monotime.Time
+	slow       bool     // its type was unhurried when it began
 	freshAt    **goCall // what points to it in freshCalls; nil if it is not there
 	fresher    *goCall  // the next one there
 	refusal    error    // why the server of a Pool refused it last

@@ -82,7 +82,7 @@ func (c *Client) Unhurried(types ...uint8) error {
 // leadBegin counts a call that begins.
 func (k *goCall) leadBegin(now monotime.Time) {
 	d := &k.client.loop.lead
-	if k.unhurried() {
+	if k.slow = k.done != nil && k.client.unhurried[k.typ]; k.slow {
 		d.unhurried++
 		return
 	}
@@ -92,11 +92,9 @@ func (k *goCall) leadBegin(now monotime.Time) {
 // leadEnd counts a call that has ended.
 func (k *goCall) leadEnd(now monotime.Time) {
 	d := &k.client.loop.lead
-	if k.unhurried() {
+	if k.slow {
 		d.unhurried--
 		return
 	}
 	d.end(now)
 }
-
-func (k *goCall) unhurried() bool { return k.done != nil && k.client.unhurried[k.typ] }

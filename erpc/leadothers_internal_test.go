@@ -1,6 +1,7 @@
 package erpc
 
 import (
+	"errors"
 	"testing"
 
 	"github.com/userspace-rpc/erpc/internal/gid"
@@ -94,6 +95,27 @@ func TestUnhurried(t *testing.T) {
 		t.Error(err)
 	}
 	<-ended
+}
+
+// TestUnhurriedLater: calls under way when their type is said to be unhurried do not keep callers
+// from the loop once they have ended.
+func TestUnhurriedLater(t *testing.T) {
+	g := newLeadRig(t)
+	ended, begun := make(chan error, 1), make(chan error, 1)
+	_ = g.loop.Post(func(*Rpc) {
+		g.conn.deaf = true // until it is said
+		begun <- g.StartInLoop(leadEcho, nil, func(_ []byte, err error) { ended <- err })
+	})
+	if err := errors.Join(<-begun, g.Unhurried(leadEcho)); err != nil {
+		t.Fatal(err)
+	}
+	_ = g.loop.Post(func(*Rpc) { g.conn.deaf = false })
+	if err := <-ended; err != nil {
+		t.Fatal(err)
+	}
+	if err := g.leads(t, leadEcho, t.Context(), nil); err != nil {
+		t.Error(err)
+	}
 }
 
 // TestLeadTurns: a goroutine is alone after it has talked in turns for a while, and neither when

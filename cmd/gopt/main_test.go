@@ -118,6 +118,10 @@ func TestPage(t *testing.T) {
 		}
 		parts[b[2]] = b[4]
 	}
+	command := regexp.MustCompile(`go run (\S+) `).FindStringSubmatch(code[0])
+	if len(command) < 2 || !strings.Contains(string(page), "$ go get -tool "+command[1]+"\n") {
+		t.Errorf("go.mod lacks what %q needs", command)
+	}
 	dir, err := os.MkdirTemp(".", "page") // of this module
 	if err != nil {
 		t.Fatal(err)

@@ -3,6 +3,7 @@ package translate
 import (
 	"go/ast"
 	"go/token"
+	"go/types"
 	"strconv"
 	"strings"
 )
@@ -76,5 +77,22 @@ func readDirective(u *unit, decl *ast.FuncDecl, c *ast.Comment) directive {
 				"switch, each once", word)
 		}
 	}
+	for from := range d.with {
+		if from != "" && !calls(u, decl, from) {
+			u.refuse(c.Pos(), "with=%s: the function does not call it", from)
+		}
+	}
 	return d
+}
+
+// calls reports whether a function names another one.
+func calls(u *unit, decl *ast.FuncDecl, name string) (found bool) {
+	ast.Inspect(decl, func(n ast.Node) bool {
+		if id, ok := n.(*ast.Ident); ok && id.Name == name {
+			_, fn := u.info.Uses[id].(*types.Func)
+			found = found || fn
+		}
+		return true
+	})
+	return found
 }

@@ -55,13 +55,17 @@
 //   - goto, if label and goto are not in one statement without marks; Go itself refuses a goto into
 //     a block
 //   - writes to shared data: to variables of the package, to shared parameters, through pointers,
-//     slices and maps, also by append, copy, clear, delete and sends. Called functions are trusted.
+//     slices and maps, also by append, copy, clear, delete, sends and receives. Called functions
+//     are trusted, but get no pointer to a shared parameter or to the receiver.
+//   - assignments to a parameter with values itself: what it points at would be shared
 //   - a pointer to a variable, also by a slice of an array or by a method, that is used on both
 //     sides of a mark: the variable moves between the turns
-//   - constants and types that are declared in the function and used on both sides of a mark
+//   - constants and types that are declared in the function and used on both sides of a mark, types
+//     there that the file cannot name, and type parameters called _
 //   - a mark that is no statement of its own, or in a function without the directive; a directive
 //     without a mark, with unknown words, or on something else than a function
-//   - functions without a parameter of their own, and variadic ones
+//   - functions without a parameter of their own, and variadic ones; names that are taken
+//   - what the translation makes no Go of, which go/types says; that is a fault of this package
 //
 // A panic of one lookup, such as that of an index out of range, ends the whole batch.
 //

@@ -5,6 +5,8 @@ import (
 	"go/ast"
 	"go/token"
 	"maps"
+	"math"
+	"slices"
 	"strings"
 )
 
@@ -81,14 +83,23 @@ func (l *lowered) write(all []*variable) string {
 	var out strings.Builder
 	way := fmt.Sprintf("Up to %d lookups take turns, each from one mark to the next.", b)
 	out.WriteString(l.head(way))
-	fmt.Fprintf(&out, "type %s struct {\n%s int // number of the lookup\n%s uint8 // mark behind "+
-		"which it goes on\n%s}\n", s.typ, s.of, s.at, fields(l.sorted(saved)))
+	at := "uint8"
+	if len(l.points) > math.MaxUint8 {
+		at = "int"
+	}
+	fmt.Fprintf(&out, "type %s struct {\n%s int // number of the lookup\n%s %s // mark behind "+
+		"which it goes on\n%s}\n", s.typ, s.of, s.at, at, fields(l.sorted(saved)))
 	fmt.Fprintf(&out, "var (\n%s [%d]%s\n%s)\n%s", s.all, b, s.typ, decls, l.alike())
-	fmt.Fprintf(&out, "%s, %s := 0, min(len(%s), %d)\nfor %s > 0 {\n%s", s.next, s.busy, first, b,
-		s.busy, counts)
+	if l.ownMin() {
+		fmt.Fprintf(&out, "%s := 0\n%sfor %s > 0 {\n%s", s.next, l.atMost(s.busy), s.busy, counts)
+	} else {
+		fmt.Fprintf(&out, "%s, %s := 0, min(len(%s), %d)\nfor %s > 0 {\n%s", s.next, s.busy, first, b,
+			s.busy, counts)
+	}
 	fmt.Fprintf(&out, "for %s := 0; %s < %s; {\n%s := &%s\n", s.turn, s.turn, s.busy, s.one,
 		l.index(s.all, s.turn))
-	out.WriteString("var (\n" + fields(all) + ")\nswitch " + s.one + "." + s.at + " {\n")
+	out.WriteString("var (\n" + fields(all) + ")\n" + l.unread(all) + "switch " + s.one + "." + s.at +
+		" {\n")
 	for _, n := range l.nodes {
 		if n.point != nil {
 			fmt.Fprintf(&out, "case %d:\ngoto %s\n", n.point.number, n.point.after)
@@ -101,7 +112,7 @@ func (l *lowered) write(all []*variable) string {
 			out.WriteString(x.name + ":\n")
 		}
 	}
-	if !l.dead || len(l.waiting) > 0 {
+	if !l.dead {
 		out.WriteString("goto " + l.done.name + "\n")
 	}
 	out.WriteString("}\n" + asks + "}\n}\n")
@@ -113,6 +124,17 @@ func fields(list []*variable) string {
 	var b strings.Builder
 	for _, v := range list {
 		b.WriteString(v.name + " " + v.typ + "\n")
+	}
+	return b.String()
+}
+
+// unread returns a use of each variable that the source assigns and does not read.
+func (l *lowered) unread(all []*variable) string {
+	var b strings.Builder
+	for _, v := range all {
+		if !slices.ContainsFunc(l.nodes, func(n *node) bool { return n.flow.reads[v] }) {
+			fmt.Fprintf(&b, "_ = %s\n", v.name)
+		}
 	}
 	return b.String()
 }

@@ -92,6 +92,7 @@ func newFunction(u *unit, decl *ast.FuncDecl, c *ast.Comment) *function {
 	for name := range reserved {
 		f.names[name] = true
 	}
+	f.others()
 	f.taken()
 	f.fields()
 	f.findMarks()
@@ -102,8 +103,60 @@ func newFunction(u *unit, decl *ast.FuncDecl, c *ast.Comment) *function {
 	return f
 }
 
-// taken refuses a name that the package has.
+// others keeps names of the package and of imports, which types of variables may have, from fresh.
+// It refuses a package that gives names of Go which generated text needs another meaning.
+func (f *function) others() {
+	scope := f.types.Scope()
+	for _, name := range scope.Names() {
+		if _, ok := scope.Lookup(name).(*types.TypeName); ok {
+			f.names[name] = true
+		}
+	}
+	for _, s := range f.file.Imports {
+		f.names[f.importName(s)] = true
+	}
+	for _, name := range []string{"len", "uint8", "int", "new", "nil", "false"} {
+		if o := scope.Lookup(name); o != nil {
+			f.refuse(f.decl.Name.Pos(), "the package has its own %s, at %s", name,
+				f.fset.Position(o.Pos()))
+		}
+	}
+}
+
+// made returns how pkg.made calls a function or method of a name, declared as decl is.
+func made(decl *ast.FuncDecl, name string) string {
+	if decl.Recv == nil || len(decl.Recv.List) == 0 {
+		return name
+	}
+	t := decl.Recv.List[0].Type
+	for {
+		switch x := t.(type) {
+		case *ast.ParenExpr:
+			t = x.X
+		case *ast.StarExpr:
+			t = x.X
+		case *ast.IndexExpr:
+			t = x.X
+		case *ast.IndexListExpr:
+			t = x.X
+		case *ast.Ident:
+			return x.Name + "." + name
+		default:
+			return name
+		}
+	}
+}
+
+// taken refuses a name that the package has, or that another function asks for.
 func (f *function) taken() {
+	key := made(f.decl, f.dir.name)
+	if at, ok := f.made[key]; ok {
+		f.refuse(f.decl.Name.Pos(), "%s is asked for already, at %s", f.dir.name, f.fset.Position(at))
+	}
+	f.made[key] = f.decl.Name.Pos()
+	if f.dir.name == "_" || f.dir.name == "init" && f.decl.Recv == nil {
+		f.refuse(f.decl.Name.Pos(), "name=%s: no function can be called by it", f.dir.name)
+	}
 	var old types.Object
 	if f.decl.Recv == nil {
 		old = f.types.Scope().Lookup(f.dir.name)
@@ -273,6 +326,9 @@ func (f *function) newPoint(marks []ast.Stmt) *point {
 	for _, s := range marks {
 		call := f.markOf(s.(*ast.ExprStmt).X)
 		t := f.info.TypeOf(call.Args[0])
+		if ptr, ok := t.Underlying().(*types.Pointer); ok {
+			t = ptr // Prefetch takes those of no name of their own
+		}
 		m := mark{arg: call.Args[0], typ: f.typeText(t, call.Pos()), lines: "1"}
 		if len(call.Args) == 2 {
 			m.lines = f.source(call.Args[1].Pos(), call.Args[1].End())
@@ -343,13 +399,46 @@ func (f *function) typeText(t types.Type, pos token.Pos) string {
 			t, p.Path())
 		return p.Name()
 	})
+	f.nameTypes(text)
+	f.sayable(text, pos)
+	return text
+}
+
+// nameTypes notes the names in a type.
+func (f *function) nameTypes(text string) {
 	ast.Inspect(parsed(text), func(n ast.Node) bool {
 		if id, ok := n.(*ast.Ident); ok {
 			f.names[id.Name], f.typeNames[id.Name] = true, true
 		}
 		return true
 	})
-	return text
+}
+
+// sayable refuses a type that the generated function cannot name.
+func (f *function) sayable(text string, pos token.Pos) {
+	local := map[string]bool{"_": true}
+	ast.Inspect(f.decl.Body, func(n ast.Node) bool {
+		if s, ok := n.(*ast.TypeSpec); ok {
+			local[s.Name.Name] = true
+		}
+		return true
+	})
+	ast.Inspect(parsed(text), func(n ast.Node) bool {
+		switch n := n.(type) {
+		case *ast.SelectorExpr:
+			if !n.Sel.IsExported() {
+				f.refuse(pos, "a value of the type %s lives across a mark: it is of another package", text)
+			}
+		case *ast.Field:
+			return false
+		case *ast.Ident:
+			if local[n.Name] {
+				f.refuse(pos, "a value of the type %s lives across a mark: declare the type outside, and "+
+					"name it", text)
+			}
+		}
+		return true
+	})
 }
 
 func parsed(text string) ast.Node {

@@ -134,7 +134,7 @@ func (l *lowered) block(list []ast.Stmt, from, to token.Pos) {
 			}
 			run.parts = append(run.parts, p)
 			run.stmts = append(run.stmts, s)
-			run.ends = terminates(s)
+			run.ends = l.terminates(s, "")
 			if run.jumps = jumps; len(jumps) > 0 {
 				end()
 			}
@@ -265,7 +265,6 @@ func (l *lowered) forStmt(s *ast.ForStmt, name string) {
 	loop, next, end := l.label("loop"), l.label("next"), l.label("end")
 	l.within(target{name, end, next, true}, func() {
 		l.simple(s.Init)
-		loop.used = true
 		l.place(loop)
 		if s.Cond != nil {
 			l.unless(s.Cond, end)
@@ -441,26 +440,4 @@ func (l *lowered) branch(
 		}
 	}
 	return nil
-}
-
-// terminates reports whether nothing behind a statement is reached.
-func terminates(s ast.Stmt) bool {
-	switch s := s.(type) {
-	case *ast.ReturnStmt:
-		return true
-	case *ast.BranchStmt:
-		return s.Tok != token.FALLTHROUGH
-	case *ast.BlockStmt:
-		return len(s.List) > 0 && terminates(s.List[len(s.List)-1])
-	case *ast.IfStmt:
-		return s.Else != nil && terminates(s.Body) && terminates(s.Else)
-	case *ast.ExprStmt:
-		call, ok := s.X.(*ast.CallExpr)
-		if !ok {
-			return false
-		}
-		id, ok := call.Fun.(*ast.Ident)
-		return ok && id.Name == "panic"
-	}
-	return false
 }

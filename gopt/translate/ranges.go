@@ -19,7 +19,6 @@ func (l *lowered) rangeStmt(s *ast.RangeStmt, name string) {
 	loop, next, end := l.label("loop"), l.label("next"), l.label("end")
 	l.within(target{name, end, next, true}, func() {
 		c := l.counter(s)
-		loop.used = true
 		l.place(loop)
 		f := newFlow()
 		f.read(c.at)

@@ -1,9 +1,12 @@
 package translate
 
 import (
+	"cmp"
 	"fmt"
 	"go/ast"
 	"go/token"
+	"go/types"
+	"slices"
 	"strings"
 )
 
@@ -58,11 +61,10 @@ func (f *function) stages() string {
 		return ""
 	}
 	g.i, g.n, g.labels = f.fresh("i"), f.fresh("n"), "stage"
-	for k := range g.list {
-		if f.names[fmt.Sprint("stage", k+1)] {
-			g.labels = "ofStage"
-		}
+	for slices.ContainsFunc(g.list, func(s *stage) bool { return f.names[g.label(s)] }) {
+		g.labels = "of" + strings.ToUpper(g.labels[:1]) + g.labels[1:]
 	}
+	g.renamed()
 	for k, s := range g.list {
 		g.returns(s, k+1 == len(g.list))
 		if s.leave && g.live == "" {
@@ -279,7 +281,12 @@ func (g *staged) write() string {
 		fmt.Fprintf(&out, "%s [%d]uint8 // lookups that have not returned\n%s int\n", g.live, b, g.left)
 	}
 	out.WriteString(")\n" + g.alike())
-	fmt.Fprintf(&out, "for len(%s) > 0 {\n%s := min(len(%s), %d)\n", first, g.n, first, b)
+	fmt.Fprintf(&out, "for len(%s) > 0 {\n", first)
+	if g.ownMin() {
+		out.WriteString(g.atMost(g.n))
+	} else {
+		fmt.Fprintf(&out, "%s := min(len(%s), %d)\n", g.n, first, b)
+	}
 	out.WriteString(body.String())
 	var to, from []string
 	for _, v := range append(append([]*variable(nil), g.own...), g.results...) {
@@ -359,17 +366,34 @@ func (g *staged) comments(s *stage) string {
 // array returns the array of a variable that lives across a mark; "" for anything else.
 func (g *staged) array(e ast.Expr) string {
 	if id, ok := e.(*ast.Ident); ok {
-		if v := g.variableOf(id); v != nil {
+		v := g.variableOf(id)
+		if _, ok := g.info.TypeOf(e).(*types.Pointer); ok && v != nil {
 			return g.arrays[v]
 		}
 	}
 	return ""
 }
 
+// renamed gives other names to variables whose names would hide what the text behind them needs.
+func (g *staged) renamed() {
+	for _, v := range g.results {
+		g.nameTypes(v.typ)
+	}
+	for _, v := range g.sorted(nil) {
+		if v.obj != nil && (reserved[v.name] || g.isResult(v) && g.typeNames[v.name]) {
+			v.name = g.fresh(v.name)
+		}
+	}
+}
+
 // loads has the variables of a stage that come from before it.
 func (g *staged) loads(k int, s *stage) string {
 	var b strings.Builder
-	for _, v := range g.sorted(s.flow.named) {
+	list := g.sorted(s.flow.named)
+	slices.SortStableFunc(list, func(v, w *variable) int { // names of types before those of variables
+		return cmp.Compare(g.order(v), g.order(w))
+	})
+	for _, v := range list {
 		begun := g.before(k, v)
 		switch {
 		case g.isResult(v) && !begun:
@@ -390,6 +414,13 @@ func (g *staged) loads(k int, s *stage) string {
 		}
 	}
 	return b.String()
+}
+
+func (g *staged) order(v *variable) int {
+	if g.isResult(v) {
+		return 0
+	}
+	return 1
 }
 
 // stores has the variables of a stage that a later one needs.

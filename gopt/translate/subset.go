@@ -36,8 +36,11 @@ func (f *function) subset() {
 		case *ast.CallExpr:
 			f.builtin(s)
 		case *ast.UnaryExpr:
-			if s.Op == token.AND {
+			switch s.Op {
+			case token.AND:
 				f.addressed(s.X)
+			case token.ARROW:
+				f.refuse(s.Pos(), "a receive takes from shared data")
 			}
 		case *ast.SliceExpr:
 			if _, ok := f.info.TypeOf(s.X).Underlying().(*types.Array); ok {
@@ -54,7 +57,8 @@ func (f *function) subset() {
 
 // enter makes a local variable of the body known.
 func (f *function) enter(id *ast.Ident) {
-	if v, ok := f.info.Defs[id].(*types.Var); ok && f.vars[v] == nil && id.Name != "_" {
+	v, ok := f.info.Defs[id].(*types.Var)
+	if ok && !v.IsField() && f.vars[v] == nil && id.Name != "_" {
 		f.vars[v] = &variable{obj: v, name: id.Name}
 	}
 }
@@ -86,10 +90,11 @@ func (f *function) rangeKinds(s *ast.RangeStmt) {
 	case *types.Signature:
 		f.refuse(s.Pos(), "range over a function")
 		return
+	case *types.Chan:
+		f.refuse(s.Pos(), "a range over a channel takes from shared data")
+		return
 	case *types.Map:
 		what = "a map"
-	case *types.Chan:
-		what = "a channel"
 	case *types.Basic:
 		if t.Info()&types.IsString != 0 {
 			what = "a string"
@@ -150,6 +155,9 @@ func (f *function) writes(e ast.Expr) {
 				id.Name)
 		case !f.local(v):
 			f.refuse(id.Pos(), "a write to shared data: %s belongs to the package", id.Name)
+		case f.isValue(id):
+			f.refuse(id.Pos(), "a write to %s, which points at the lookup's own value: copy it to a "+
+				"variable first", id.Name)
 		}
 		return
 	}
@@ -213,7 +221,13 @@ func (f *function) addressed(e ast.Expr) {
 	for {
 		switch x := ast.Unparen(e).(type) {
 		case *ast.Ident:
-			if v, ok := f.object(x).(*types.Var); ok && f.local(v) && !f.shared[v] {
+			v, ok := f.object(x).(*types.Var)
+			switch {
+			case !ok || !f.local(v):
+			case f.shared[v]:
+				f.refuse(x.Pos(), "a pointer to %s, which all lookups share: copy it to a variable first",
+					x.Name)
+			default:
 				if w := f.enterUse(v); !w.taken.IsValid() {
 					w.taken = x.Pos()
 				}

@@ -84,7 +84,7 @@ func (l *lowered) hoist() []*variable {
 	for _, v := range list {
 		if v.obj != nil {
 			l.pinned(v)
-			l.typed(v)
+			l.nameTypes(l.typed(v).typ)
 		}
 	}
 	for i, v := range list {
@@ -178,7 +178,7 @@ func (l *lowered) ambiguous(v *variable, before []*variable) bool {
 		return true
 	}
 	if v.slice != "" {
-		return false
+		return l.typeNames[v.name]
 	}
 	found := slices.ContainsFunc(l.added, func(w *variable) bool { return w.name == v.name })
 	ast.Inspect(l.decl, func(n ast.Node) bool {
@@ -196,10 +196,10 @@ func (l *lowered) ambiguous(v *variable, before []*variable) bool {
 	return found || l.typeNames[v.name]
 }
 
-// ofLookup reports whether an object is a variable of the function.
+// ofLookup reports whether an object is a variable of the function that a lookup has for itself.
 func (l *lowered) ofLookup(o types.Object) bool {
 	v, ok := o.(*types.Var)
-	return ok && l.local(v)
+	return ok && l.local(v) && !l.shared[v]
 }
 
 // next returns the numbers of the nodes that may follow one.

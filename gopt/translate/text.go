@@ -2,6 +2,7 @@ package translate
 
 import (
 	"cmp"
+	"fmt"
 	"go/ast"
 	"go/token"
 	"go/types"
@@ -156,6 +157,15 @@ func (f *function) head(way string) string {
 	}
 	b.WriteString("(" + f.parameters() + ") {\n")
 	return b.String()
+}
+
+// ownMin reports whether the package has its own min.
+func (f *function) ownMin() bool { return f.types.Scope().Lookup("min") != nil }
+
+// atMost declares a variable that has the number of lookups, at most a batch, without Go's min.
+func (f *function) atMost(name string) string {
+	return fmt.Sprintf("%s := len(%s)\nif %s > %d {\n%s = %d\n}\n", name, f.own[0].slice, name,
+		f.dir.batch, name, f.dir.batch)
 }
 
 // alike makes all slices as long as the first one.

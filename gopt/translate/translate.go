@@ -43,7 +43,7 @@ func Generated(text []byte) bool { return bytes.HasPrefix(text, []byte(header)) 
 // returns a file for each one that has the directive, in the order of their names. The error joins
 // all Refusals, in the order of their places, or is that of the parser.
 func Package(path string, files []File, imports types.Importer) ([]File, error) {
-	p := &pkg{path: path, fset: token.NewFileSet(), imports: imports}
+	p := &pkg{path: path, fset: token.NewFileSet(), imports: imports, made: map[string]token.Pos{}}
 	files = slices.Clone(files)
 	slices.SortFunc(files, func(a, b File) int { return cmp.Compare(a.Name, b.Name) })
 	for _, f := range files {
@@ -76,7 +76,10 @@ func Package(path string, files []File, imports types.Importer) ([]File, error) 
 		}
 		out[i].Text = text
 	}
-	return out, p.verify(out)
+	if err := p.verify(out); err != nil {
+		return nil, err
+	}
+	return out, nil
 }
 
 func fileName(p *pkg, tree *ast.File) string { return p.fset.File(tree.FileStart).Name() }
@@ -92,6 +95,7 @@ type pkg struct {
 	info    *types.Info
 	faults  []types.Error // of the types, where generated functions may be missing
 	list    []*Refusal
+	made    map[string]token.Pos // generated functions, "Type.Name" for methods: for what
 }
 
 func (p *pkg) refuse(pos token.Pos, format string, args ...any) {
@@ -144,9 +148,32 @@ func (p *pkg) verify(out []File) error {
 		return nil
 	}
 	var errs []error
-	conf := types.Config{Importer: p.imports, Error: func(err error) { errs = append(errs, err) }}
+	conf := types.Config{Importer: p.imports, Error: func(err error) {
+		errs = append(errs, p.fault(err, trees[len(p.trees):]))
+	}}
 	_, _ = conf.Check(p.path, p.fset, trees, nil)
 	return errors.Join(errs...)
+}
+
+// fault returns the Refusal of the function whose generated text has an error, or other errors as
+// they are.
+func (p *pkg) fault(err error, generated []*ast.File) error {
+	var e types.Error
+	if !errors.As(err, &e) {
+		return err
+	}
+	for _, tree := range generated {
+		for _, d := range tree.Decls {
+			f, ok := d.(*ast.FuncDecl)
+			if !ok || e.Pos < f.Pos() || e.Pos >= f.End() {
+				continue
+			}
+			if at, ok := p.made[made(f, f.Name.Name)]; ok {
+				return &Refusal{p.fset.Position(at), "not translated: in the generated text " + e.Msg}
+			}
+		}
+	}
+	return err
 }
 
 // unit is a file that is translated.
@@ -209,21 +236,33 @@ func (u *unit) importText(functions string) string {
 		return "" // Package reports it
 	}
 	named := map[string]bool{}
-	ast.Inspect(tree, func(n ast.Node) bool {
-		if s, ok := n.(*ast.SelectorExpr); ok {
-			if id, ok := s.X.(*ast.Ident); ok {
-				named[id.Name] = true
-			}
-		}
-		return true
-	})
+	for _, id := range tree.Unresolved { // these belong to the file's imports, the package, or Go
+		named[id.Name] = true
+	}
 	var b strings.Builder
 	for _, s := range u.file.Imports {
-		if name := u.importName(s); named[name] || name == "." {
+		if name := u.importName(s); named[name] || name == "." && u.dotNames(s, named) {
 			b.WriteString(u.source(s.Pos(), s.Path.End()) + "\n")
 		}
 	}
 	return "\nimport (\n" + b.String() + ")\n"
+}
+
+// dotNames reports whether some of the names are those of an import without a name.
+func (u *unit) dotNames(s *ast.ImportSpec, named map[string]bool) bool {
+	for _, p := range u.types.Imports() {
+		if `"`+p.Path()+`"` != s.Path.Value {
+			continue
+		}
+		for name := range named {
+			if token.IsExported(name) && p.Scope().Lookup(name) != nil &&
+				u.types.Scope().Lookup(name) == nil {
+				return true
+			}
+		}
+		return false
+	}
+	return true
 }
 
 // importName returns the name of an import in the file.

@@ -77,7 +77,7 @@ func TestGolden(t *testing.T) {
 	m := newImports(t)
 	for range 2 {
 		out, err := translate.Package("samples", files, m)
-		if err != nil || len(out) != 2 {
+		if err != nil || len(out) != 3 {
 			t.Fatalf("%d files, %v", len(out), err)
 		}
 		for _, f := range out {
@@ -93,11 +93,131 @@ func TestGolden(t *testing.T) {
 	}
 }
 
-// TestSamples: translated functions answer as those that they are made of.
+// TestSamples: go vet finds nothing in translated functions, and they answer as those that they are
+// made of.
 func TestSamples(t *testing.T) {
-	out, err := exec.Command("go", "run", "./testdata/samples").CombinedOutput()
-	if err != nil {
-		t.Errorf("%v: %s", err, out)
+	for _, what := range []string{"vet", "run"} {
+		out, err := exec.Command("go", what, "./testdata/samples").CombinedOutput()
+		if err != nil {
+			t.Errorf("go %s: %v: %s", what, err, out)
+		}
+	}
+}
+
+// clash is a package whose names are those that generated text has beside its own.
+const clash = `package p
+
+import (
+	. "math"
+	"path"
+
+	"github.com/userspace-rpc/erpc/gopt"
+)
+
+var _ = path.Join(string(rune(MaxInt8)))
+
+type (
+	lookup struct{ a uint64 }
+	keys   []lookup
+	key    uint64
+	place  *lookup
+)
+
+func min(a, b uint64) uint64 { return a }
+
+func find(k uint64) *lookup { return nil }
+
+func all() keys { return nil }
+
+// The types of variables are called as slots and slices would be, one as an import.
+//
+//gopt:batch
+func stages(key uint64) (uint64, bool) {
+	l, path, list := find(key), find(key), all()
+	gopt.Expensive(l)
+	return min(l.a, path.a), len(list) > 0
+}
+
+//gopt:batch
+func turns(key uint64) uint64 {
+	l, path, list := find(key), find(key), all()
+	for l != nil {
+		gopt.Expensive(l)
+		l = find(l.a)
+	}
+	return min(path.a, uint64(len(list)))
+}
+
+// Variables are called as types.
+//
+//gopt:batch
+func named(key key, other key) (lookup *lookup, next key, uint8 int) {
+	lookup, next = find(uint64(key)), other
+	if key == 3 {
+		return
+	}
+	gopt.Expensive(lookup)
+	return lookup, next, uint8
+}
+
+//gopt:batch
+func namedTurns(key key, other key) (lookup *lookup, next key, uint8 int) {
+	for key > other {
+		gopt.Expensive(lookup)
+		key--
+	}
+	return lookup, key, uint8
+}
+
+// The type of the pointer has a name.
+//
+//gopt:batch
+func pointers(k uint64) uint64 {
+	p := place(find(k))
+	gopt.Expensive(p)
+	return p.a
+}
+
+//gopt:batch backend=switch
+func pointerTurns(k uint64) uint64 {
+	p := place(find(k))
+	gopt.Expensive(p)
+	return p.a
+}
+
+//gopt:batch
+func labels(k uint64) uint64 {
+	l, stage2 := find(k), k
+ofStage1:
+	for i := range k {
+		for {
+			if i > 3 {
+				continue ofStage1
+			}
+			return 2
+		}
+	}
+	gopt.Expensive(l)
+	return l.a + stage2
+}
+
+//gopt:batch
+func many(k uint64) uint64 {
+	l := find(k)
+	for l != nil {
+		MARKS
+	}
+	return 0
+}
+`
+
+// TestClashes: names that meet names of generated text, and more marks than a byte counts.
+func TestClashes(t *testing.T) {
+	mark := "gopt.Expensive(l)\nl = find(l.a)\n"
+	text := strings.Replace(clash, "MARKS", strings.Repeat(mark, 300), 1)
+	files := []translate.File{{Name: "p.go", Text: []byte(text)}}
+	if _, err := translate.Package("p", files, newImports(t)); err != nil {
+		t.Error(err)
 	}
 }
 

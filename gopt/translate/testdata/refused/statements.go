@@ -50,7 +50,7 @@ func starts(k uint32) uint32 {
 func selects(k uint32) uint32 {
 	gopt.Expensive(&data[k])
 	select { // want: select
-	case <-news:
+	case <-news: // want: a receive
 	default:
 	}
 	news <- 1 // want: a send
@@ -81,7 +81,7 @@ func ranges(k uint32) (n int) {
 	for _, c := range "text" { // want: with a mark in it: range over a string
 		gopt.Expensive(&data[c])
 	}
-	for c := range news { // want: with a mark in it: range over a channel
+	for c := range news { // want: a range over a channel
 		gopt.Expensive(&data[c])
 	}
 	for _, c := range data { // want: with a mark in it: range over an array by value

@@ -67,8 +67,8 @@ func (t *table) earlyBatch(ks []uint32, sums []uint32) {
 		left = 0
 	stage1:
 		for i2 := range ks[:n] {
-			k := ks[i2]
 			var sum uint32
+			k := ks[i2]
 			for i := range uint32(3) {
 				if k == i {
 					sums[i2] = i
@@ -108,8 +108,8 @@ func (t *table) earlyBatch(ks []uint32, sums []uint32) {
 		was2 := left
 		left = 0
 		for _, i2 := range live[:was2] {
-			k := ks2[i2]
 			sum := sums2[i2]
+			k := ks2[i2]
 			x := xes[i2]
 			sum, k = sum+t.order[x], k+1
 			if v := t.entries[x].value; v != nil {
@@ -125,8 +125,8 @@ func (t *table) earlyBatch(ks []uint32, sums []uint32) {
 		g.Prefetch(lines4[:left], 1)
 		was3 := left
 		for _, i2 := range live[:was3] {
-			k := ks2[i2]
 			sum := sums2[i2]
+			k := ks2[i2]
 			sums[i2] = sum + t.order[place(k)]
 		}
 		ks, sums = ks[n:], sums[n:]
@@ -500,6 +500,7 @@ func (t *table) namesBatch(place_s []uint32, out []uint32) {
 				busy   uint32
 				place3 uint32
 			)
+			_ = busy
 			switch s2.at {
 			case 1:
 				goto after1
@@ -916,8 +917,8 @@ func (t *table) takenTooBatch(ks []uint32, unused []uint32, ns []uint32) {
 		left2 = 0
 	ofStage1:
 		for i2 := range ks[:n2] {
-			k := ks[i2]
 			var n uint32
+			k := ks[i2]
 			i, left, live, was, lines := k, k, k, k, k
 		stage1:
 			for {
@@ -944,8 +945,8 @@ func (t *table) takenTooBatch(ks []uint32, unused []uint32, ns []uint32) {
 		g.Prefetch(lines2[:left2], 1)
 		was21 := left2
 		for _, i2 := range live2[:was21] {
-			k := ks[i2]
 			n := ns2[i2]
+			k := ks[i2]
 			i := is[i2]
 			left := lefts[i2]
 			live := lives[i2]

@@ -211,10 +211,10 @@ func pickBatch[T any](list []T, as []int, unused []int, bs []int, ones []T, twos
 		gopt.Prefetch(lines[:n], 1)
 		gopt.Prefetch(lines2[:n], 1)
 		for i := range as[:n] {
-			a := as2[i&3]
-			b := bs[i]
 			var one T
 			var sum int
+			a := as2[i&3]
+			b := bs[i]
 			one = list[a]
 			a += b
 			sum = a
@@ -225,11 +225,11 @@ func pickBatch[T any](list []T, as []int, unused []int, bs []int, ones []T, twos
 		}
 		gopt.Prefetch(lines3[:n], 1)
 		for i := range as[:n] {
-			a := as2[i&3]
 			one := ones2[i&3]
 			var two T
 			_ = two
 			sum := sums2[i&3]
+			a := as2[i&3]
 			two = list[a%len(list)]
 			ones[i], twos[i], sums[i] = one, two, sum
 		}

@@ -19,6 +19,12 @@ func main() {
 		{"follow", t.follow, t.followBatch}, {"labels", t.labels, t.labelsBatch},
 		{"cases", t.cases, t.casesBatch}, {"names", t.names, t.namesBatch},
 		{"ranges", t.ranges, t.rangesBatch}, {"once", t.once, t.onceBatch},
+		{"hides", t.hides, t.hidesBatch}, {"leave", t.leave, t.leaveBatch},
+		{"unread", t.unread, t.unreadBatch}, {"fields", t.fields, t.fieldsBatch},
+		{"ends", t.ends, t.endsBatch},
+		{"share", func(k uint32) uint32 { return share(t, 3, k) }, func(ks, out []uint32) {
+			shareBatch(t, 3, ks, out)
+		}},
 		{"taken", func(k uint32) uint32 {
 			a, b, _ := t.taken(k)
 			return a ^ b
