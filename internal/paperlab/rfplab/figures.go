@@ -2,6 +2,7 @@ package rfplab
 
 import (
 	"context"
+	"slices"
 	"time"
 
 	"github.com/userspace-rpc/erpc/rfp"
@@ -81,6 +82,8 @@ func Figures(ctx context.Context, seed uint64, tell func(string, float64)) (rep 
 	add("Jakiro, mean latency", us(jak.Mean), 5.78, "us", 35/(in/2))
 	add("ServerReply, mean latency", us(rep1.Mean), 12.06, "us", 28/out)
 	add("Jakiro, operations per call", jak.Trips, 2.005, "", 2)
+	add("Jakiro, calls within 7 us", 100*jak.within(7*time.Microsecond), 99, "%", 0)
+	add("ServerReply, calls within 7 us", 100*rep1.within(7*time.Microsecond), 45, "%", 0)
 	values(run, seed, add)
 	tell("replies that wait for nothing", .2)
 	pipelined(run, seed, add)
@@ -112,6 +115,12 @@ func crossover(list []Point) time.Duration {
 		}
 	}
 	return 0
+}
+
+// within is the part of the messages that took no longer.
+func (r *Result) within(d time.Duration) float64 {
+	i, _ := slices.BinarySearch(r.Latencies, d+1)
+	return float64(i) / float64(max(1, len(r.Latencies)))
 }
 
 func us(d time.Duration) float64 { return float64(d) / 1e3 }
