@@ -140,7 +140,8 @@ func TestPapersRatios(t *testing.T) {
 
 // simulated is a command whose figures depend on its flags alone, and where they stand: the
 // beginning of a line, and the heading of a column.
-var simulated = regexp.MustCompile("^`(erpc(?:-index)? sim[^`]*)`(?:: `([^`]+)`, ([^;]+))?(; arithmetic)?$")
+var simulated = regexp.MustCompile("^`(erpc(?:-index)? sim[^`]*)`" +
+	"(?:: `([^`]+)`, ([^;]+))?(; arithmetic)?$")
 
 // TestPapersFigures holds every simulated figure of docs/papers.md to what its command prints. A
 // row that names no line has one that begins as the row does, with the columns "model" and "paper".
@@ -210,7 +211,7 @@ func (r *paperRow) check(t *testing.T, out []string) {
 	inputs := number(cell(out, i, "inputs alone"))
 	same := math.Abs(number(got)/inputs-1) < .01
 	if m[2] == "" && same != (m[4] != "") {
-		t.Errorf("docs/papers.md:%d: %s: %s by a run, %.2f by the inputs alone", r.line, line, got, inputs)
+		t.Errorf("docs/papers.md:%d: %s: %s by a run, %.2f by the inputs", r.line, line, got, inputs)
 	}
 }
 

@@ -3,7 +3,6 @@ package paperlab
 import (
 	"io"
 
-	"github.com/userspace-rpc/erpc/internal/chart"
 	"github.com/userspace-rpc/erpc/internal/paperlab/rfplab"
 	"github.com/userspace-rpc/erpc/internal/paperlab/simlab"
 	"github.com/userspace-rpc/erpc/kit/cli"
@@ -39,7 +38,7 @@ func (c *simHerdCmd) Run(e *cli.Env) error {
 	}
 	return c.run(e, func(p simlab.Progress) (outcome, error) {
 		rep, err := rfplab.Herd(e.Ctx, c.Seed, p)
-		return outcome{&rep, len(rep.Figures), rep.Cut,
-			func(w io.Writer) { printFigures(w, rep.Figures) }, func() chart.Chart { return chart.Chart{} }}, err
+		return outcome{result: &rep, rows: len(rep.Figures), cut: rep.Cut,
+			table: func(w io.Writer) { printFigures(w, rep.Figures) }}, err
 	})
 }

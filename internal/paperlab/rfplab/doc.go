@@ -1,7 +1,7 @@
 // Package rfplab repeats the experiments of the papers on remote fetching, and of HERD's on verbs,
-// with the library's own client and server on the network of package rfp/onesided/model, whose parameters are the papers'
-// measurements of adapters alone. Time is virtual, and a run depends on its configuration and seed
-// alone. Nothing here prints.
+// with the library's own client and server on the network of package rfp/onesided/model, whose
+// parameters are the papers' measurements of adapters alone. Time is virtual, and a run depends on
+// its configuration and seed alone. Nothing here prints.
 //
 // A server thread takes, for each request, the time to read it, to look in two places of memory,
 // and to write the result; a client thread that to write a request and to read a result; both that

@@ -69,8 +69,8 @@ func (e Echo) Run() (EchoResult, error) {
 	net.RunUntil(net.Now().Add(echoSpan / 2))
 	sum = echoSum{}
 	net.RunUntil(net.Now().Add(echoSpan))
-	return EchoResult{float64(sum.calls) / echoSpan.Seconds(), sum.took / time.Duration(max(1, sum.calls))},
-		sum.err
+	mean := sum.took / time.Duration(max(1, sum.calls))
+	return EchoResult{float64(sum.calls) / echoSpan.Seconds(), mean}, sum.err
 }
 
 // slot is the room of a message: the larger one, in words.

@@ -44,9 +44,9 @@ func TestHerd(t *testing.T) {
 
 // TestCrossover holds the crossover to the place between two points where the lines meet.
 func TestCrossover(t *testing.T) {
-	list := []Point{{Process: 0, Fetch: 3 * Gain, Reply: 2}, {Process: 4000, Fetch: 2 * Gain, Reply: 2},
-		{Process: 8000, Fetch: Gain, Reply: 2}}
-	list[1].Fetch = 2.5 * Gain // leads of 1/2, 1/4, -1/2: a third of the way from 4 to 8 us
+	list := []Point{{Process: 0, Fetch: 3 * Gain, Reply: 2},
+		{Process: 4000, Fetch: 2.5 * Gain, Reply: 2}, {Process: 8000, Fetch: Gain, Reply: 2}}
+	// Leads of 1/2, 1/4, -1/2: they meet a third of the way from 4 to 8 us.
 	if got := crossover(list); got < 5332 || got > 5334 {
 		t.Errorf("%v, want 5.333us", got)
 	}

@@ -118,24 +118,27 @@ func (h *herd) largest(rate func(int) float64, first int) float64 {
 
 // echoes is figure 5.
 func (h *herd) echoes(seed uint64, add adder) {
-	run := func(bytes int, sends ...bool) float64 { return h.echo(bare(seed, bytes, sends...)).Rate / 1e6 }
-	lines := model.Apt().Server.PIO / 1e6
+	run := func(bytes int, sends ...bool) float64 {
+		return h.echo(bare(seed, bytes, sends...)).Rate / 1e6
+	}
+	nic := model.Apt().Server
+	lines := nic.PIO / 1e6
 	add("echoes of 32 bytes: WRITE, WRITE", run(32, false, false), 26, "M/s", lines/2)
 	add("echoes of 32 bytes: WRITE, SEND", run(32, false, true), 26, "M/s", lines/2)
-	add("echoes of 32 bytes: SEND, SEND", run(32, true, true), 21, "M/s", model.Apt().Server.InSend/1e6)
-	add("echoes of 16 bytes: WRITE, WRITE", run(16, false, false), 30, "M/s", model.Apt().Server.InWrite/1e6)
+	add("echoes of 32 bytes: SEND, SEND", run(32, true, true), 21, "M/s", nic.InSend/1e6)
+	add("echoes of 16 bytes: WRITE, WRITE", run(16, false, false), 30, "M/s", nic.InWrite/1e6)
 }
 
 // connections is figure 6, and the experiment of section 3.3 with many clients of one process.
 func (h *herd) connections(_ uint64, add adder) {
-	add("out-bound SENDs of 32 bytes to 256 clients", h.verbs(Verbs{Out: true, Verb: SEND, Links: 16,
-		Window: 4}), 0, "M/s", 0)
-	add("in-bound WRITEs over 256 connections", h.verbs(Verbs{Verb: WRITE, Links: 16, Window: 4}), 0,
-		"M/s", 0)
-	add("out-bound WRITEs over 256 connections", h.verbs(Verbs{Out: true, Verb: WRITE, Links: 16,
-		Window: 4}), .21*35, "M/s", 0)
-	add("in-bound WRITEs over 1600 connections", h.verbs(Verbs{Verb: WRITE, Links: 100, Window: 2}), 30,
-		"M/s", 0)
+	all := Verbs{Verb: WRITE, Links: 16, Window: 4}
+	out, sends, many := all, all, all
+	out.Out, sends.Out, sends.Verb = true, true, SEND
+	many.Links, many.Window = 100, 2
+	add("out-bound SENDs of 32 bytes to 256 clients", h.verbs(sends), 0, "M/s", 0)
+	add("in-bound WRITEs over 256 connections", h.verbs(all), 0, "M/s", 0)
+	add("out-bound WRITEs over 256 connections", h.verbs(out), .21*35, "M/s", 0)
+	add("in-bound WRITEs over 1600 connections", h.verbs(many), 30, "M/s", 0)
 }
 
 // store is figures 9 to 11, 13: the store, and the READs that others need.
@@ -291,8 +294,7 @@ func (h *herd) coreCurve(seed uint64) Curve {
 		e.Servers = n
 		c.add("HERD", false, float64(n), h.echo(e).Rate/1e6)
 	}
-	for n, rate := range map[float64]float64{1: 6.3, 6: 26} {
-		c.add("HERD, its paper", true, n, rate)
-	}
+	c.add("HERD, its paper", true, 1, 6.3)
+	c.add("HERD, its paper", true, 6, 26)
 	return c
 }

@@ -28,7 +28,9 @@ func machine(seed uint64) rfp.Machine {
 		return res.Rate, err
 	}
 	return rfp.Machine{
-		Reads: func(bytes int) (float64, error) { return Verbs{Params: p, Bytes: bytes, Machines: 7, Window: 5}.Rate() },
+		Reads: func(bytes int) (float64, error) {
+			return Verbs{Params: p, Bytes: bytes, Machines: 7, Window: 5}.Rate()
+		},
 		Calls: func(mode rfp.Mode, process time.Duration) (float64, error) {
 			return calls(rfp.Config{Paper: true, F: 64, Mode: mode}, process)
 		},

@@ -29,9 +29,9 @@
 // A side whose Datagrams was called sends datagrams in place of WRITEs, at the rates OutSend and
 // InSend.
 //
-// Nothing else in a run says how fast a design is as a whole. [Paper], [Pipelined], [Apt] and [RoCE] hold
-// the numbers, each with its source. Effects without a number there are left out, such as the
-// contention of many threads for one adapter.
+// Nothing else in a run says how fast a design is as a whole. [Paper], [Pipelined], [Apt] and
+// [RoCE] hold the numbers, each with its source. Effects without a number there are left out, such
+// as the contention of many threads for one adapter.
 //
 // # Time
 //

@@ -95,8 +95,8 @@ func TestMicro(t *testing.T) {
 	near("4 KB in-bound against out-bound", in, out, 0.05)
 }
 
-// TestApt holds programmed I/O to its lines of 64 bytes, of which a WRITE of 28 bytes needs one, and
-// connections that the adapter does not hold to the time that each operation then takes more.
+// TestApt holds programmed I/O to its lines of 64 bytes, of which a WRITE of 28 bytes needs one,
+// and connections that the adapter does not hold to the time that each operation then takes more.
 func TestApt(t *testing.T) {
 	near := func(what string, got, want float64) {
 		t.Helper()
