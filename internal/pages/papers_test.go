@@ -168,6 +168,7 @@ func TestPapersFigures(t *testing.T) {
 	}
 	for _, c := range order {
 		t.Run(c, func(t *testing.T) {
+			t.Parallel()
 			if strings.Contains(c, "--threads 10") && !*papersAll {
 				t.Skip("takes minutes and gigabytes: -pages.papers runs it")
 			}

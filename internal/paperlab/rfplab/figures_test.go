@@ -35,6 +35,9 @@ func bars(t *testing.T, list []Figure) {
 
 // TestHerd holds the model to the figures of HERD's paper.
 func TestHerd(t *testing.T) {
+	if testing.Short() {
+		t.Skip("takes some 5 s: not with -short")
+	}
 	rep, err := Herd(t.Context(), 1, func(string, float64) {})
 	if err != nil || rep.Cut {
 		t.Fatal(err)

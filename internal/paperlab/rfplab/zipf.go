@@ -37,11 +37,15 @@ func (z *zipf) area(from, to float64) float64 {
 func (z *zipf) spread(parts int) float64 {
 	const hashes = 101
 	var ratios []float64
+	weights := make([]float64, single)
+	for i := range weights {
+		weights[i] = math.Pow(float64(i+1), -z.theta)
+	}
 	rest := z.area(single+.5, z.n+.5) / float64(parts)
 	for hash := range uint64(hashes) {
 		loads := make([]float64, parts)
-		for i := range uint64(single) {
-			loads[mix(i^hash<<32)%uint64(parts)] += math.Pow(float64(i+1), -z.theta)
+		for i, w := range weights {
+			loads[mix(uint64(i)^hash<<32)%uint64(parts)] += w
 		}
 		ratios = append(ratios, (slices.Max(loads)+rest)/(slices.Min(loads)+rest))
 	}
