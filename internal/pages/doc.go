@@ -7,6 +7,8 @@
 // for the reason in the row. A command that no row fits fails the test.
 //
 // TestErrors and TestSettings compare docs/errors.md and docs/settings.md with the source.
+// TestPapersComplete, TestPapersRatios and TestPapersFigures hold docs/papers.md to a row for every
+// figure of the papers, to its own ratios, and to what the commands of simulated rows print.
 // TestOverview counts what go doc prints of package erpc before its list of names.
 //
 // # Map

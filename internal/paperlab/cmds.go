@@ -29,11 +29,13 @@ type Cmds struct {
 	Scale    simScaleCmd    `cmd:"" help:"Small RPCs between all threads of a cluster: section 6.3."`
 	Workload simWorkloadCmd `cmd:"" help:"Messages of all sizes between all nodes, at a load: W2 to W5 of Homa."`
 	Rfp      simRfpCmd      `cmd:"" help:"Remote fetching beside replies, on modelled adapters: RF-RPC."`
+	Herd     simHerdCmd     `cmd:"" help:"Single verbs and HERD's way of calls, on modelled adapters: HERD."`
 	Waiting  simWaitingCmd  `cmd:"" help:"Loops that spin, sleep, or both, on virtual cores: RR-Compound."`
 }
 
 // Vars are the variables of their help.
-var Vars = kong.Vars{"rfp_figures": "process, " + strings.Join(rfplab.CurveNames, ", ")}
+var Vars = kong.Vars{"rfp_figures": "process, " + strings.Join(rfplab.CurveNames, ", "),
+	"herd_figures": "named, " + strings.Join(rfplab.HerdCurveNames, ", ")}
 
 // simFlags are the flags of every experiment.
 type simFlags struct {

@@ -1,6 +1,7 @@
 package paperlab
 
 import (
+	"context"
 	"fmt"
 	"io"
 	"maps"
@@ -36,7 +37,7 @@ func (c *simRfpCmd) Run(e *cli.Env) error {
 		return err
 	}
 	if c.Figure != "process" {
-		return c.curve(e)
+		return c.curve(e, c.Figure, "process", rfplab.CurveNames, rfplab.Curves)
 	}
 	return c.run(e, func(p simlab.Progress) (outcome, error) {
 		rep, err := rfplab.Figures(e.Ctx, c.Seed, p)
@@ -45,14 +46,14 @@ func (c *simRfpCmd) Run(e *cli.Env) error {
 	})
 }
 
-// curve runs one of the other figures.
-func (c *simRfpCmd) curve(e *cli.Env) error {
-	if !slices.Contains(rfplab.CurveNames, c.Figure) {
-		return cli.Usagef("--figure %s: want process, %s", c.Figure,
-			strings.Join(rfplab.CurveNames, ", "))
+// curve runs a figure of curves, one of those that may be; usual is the name of what has no curves.
+func (f *simFlags) curve(e *cli.Env, name, usual string, may []string, curves func(context.Context,
+	uint64, string, func(string, float64)) (rfplab.Curve, error)) error {
+	if !slices.Contains(may, name) {
+		return cli.Usagef("--figure %s: want %s, %s", name, usual, strings.Join(may, ", "))
 	}
-	return c.run(e, func(p simlab.Progress) (outcome, error) {
-		cv, err := rfplab.Curves(e.Ctx, c.Seed, c.Figure, p)
+	return f.run(e, func(p simlab.Progress) (outcome, error) {
+		cv, err := curves(e.Ctx, f.Seed, name, p)
 		return outcome{&cv, len(cv.Lines), cv.Cut, func(w io.Writer) { printCurve(w, &cv) },
 			func() chart.Chart { return curveChart(&cv) }}, err
 	})
@@ -95,24 +96,33 @@ func curveChart(c *rfplab.Curve) chart.Chart {
 }
 
 func printRfp(w io.Writer, r *rfplab.Report) {
-	t := cli.NewTable(w)
-	fmt.Fprintln(t, "\tmodel\tpaper\t")
-	for _, f := range r.Figures {
-		paper := ""
-		if f.Paper != 0 {
-			paper = fmt.Sprintf("%.2f", f.Paper)
-		}
-		fmt.Fprintf(t, "%s\t%.2f\t%s\t%s\n", f.What, f.Model, paper, f.Unit)
-	}
-	_ = t.Flush()
+	printFigures(w, r.Figures)
 	fmt.Fprintln(w, "\nBy process time, 16 server threads: calls/s, client time per call.")
-	t = cli.NewTable(w)
+	t := cli.NewTable(w)
 	fmt.Fprintln(t, "process\tfetch\treply\thybrid\tfetch\treply\thybrid")
 	for _, p := range r.Points {
 		fmt.Fprintf(t, "%v\t%.2f M/s\t%.2f\t%.2f\t%v\t%v\t%v\n", p.Process,
 			p.Fetch/1e6, p.Reply/1e6, p.Hybrid/1e6, p.FetchCPU, p.ReplyCPU, p.HybridCPU)
 	}
 	_ = t.Flush()
+}
+
+// printFigures prints ours, the papers', and what the inputs say by themselves.
+func printFigures(w io.Writer, list []rfplab.Figure) {
+	t := cli.NewTable(w)
+	fmt.Fprintln(t, "\tmodel\tpaper\tinputs alone\t")
+	for _, f := range list {
+		fmt.Fprintf(t, "%s\t%.2f\t%s\t%s\t%s\n", f.What, f.Model, given(f.Paper), given(f.Inputs), f.Unit)
+	}
+	_ = t.Flush()
+}
+
+// given formats a figure, 0: there is none.
+func given(x float64) string {
+	if x == 0 {
+		return ""
+	}
+	return fmt.Sprintf("%.2f", x)
 }
 
 func rfpChart(r *rfplab.Report) chart.Chart {

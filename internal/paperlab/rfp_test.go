@@ -29,3 +29,19 @@ func TestSimRfp(t *testing.T) {
 		t.Errorf("status %d", status)
 	}
 }
+
+// TestSimHerd runs a figure of curves and asks for what there is not.
+func TestSimHerd(t *testing.T) {
+	try := func(args ...string) (int, string) {
+		status, out, _ := erpcSim.Try(t, append([]string{"sim", "herd"}, args...)...)
+		return status, out
+	}
+	if status, out := try("--figure=latency"); status != cli.Done || !strings.Contains(out, "ECHO") {
+		t.Errorf("status %d: %s", status, out)
+	}
+	for _, wrong := range []string{"--figure=designs", "--plot=a.svg"} {
+		if status, _ := try(wrong); status != cli.Usage {
+			t.Errorf("%s: status %d", wrong, status)
+		}
+	}
+}

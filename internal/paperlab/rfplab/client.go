@@ -149,7 +149,7 @@ func (c *clientThread) begin(now model.Time) {
 	}
 	c.out++
 	for range k.BatchSize() {
-		if !c.call(k, part, key/uint64(l.Servers), i) {
+		if !c.call(k, part, key/uint64(l.Servers)%keysPerPart, i) {
 			break
 		}
 		key = l.zipf.next(c.rng)
@@ -212,34 +212,4 @@ func (c *clientThread) ended(i, part int, number uint64, put bool, resp []byte, 
 	}
 	m.used = false
 	c.out--
-}
-
-// zipf draws numbers below n, number i with a probability that goes as 1/(i+1)^theta (Gray et al.,
-// "Quickly Generating Billion-Record Synthetic Databases", SIGMOD 1994). The numbers are mixed by
-// their users.
-type zipf struct {
-	n, theta, alpha, zeta, eta float64
-}
-
-func newZipf(n uint64, theta float64) *zipf {
-	z := &zipf{n: float64(n), theta: theta, alpha: 1 / (1 - theta)}
-	for i := range n {
-		z.zeta += math.Pow(float64(i+1), -theta)
-	}
-	z.eta = (1 - math.Pow(2/z.n, 1-theta)) / (1 - (1+math.Pow(0.5, theta))/z.zeta)
-	return z
-}
-
-func (z *zipf) next(r *rand.Rand) uint64 {
-	if z.theta == 0 {
-		return r.Uint64N(uint64(z.n))
-	}
-	u := r.Float64()
-	switch uz := u * z.zeta; {
-	case uz < 1:
-		return 0
-	case uz < 1+math.Pow(0.5, z.theta):
-		return 1
-	}
-	return min(uint64(z.n*math.Pow(z.eta*u-z.eta+1, z.alpha)), uint64(z.n)-1)
 }

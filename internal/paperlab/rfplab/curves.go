@@ -35,7 +35,8 @@ func (c *Curve) add(line string, paper bool, x, y float64) {
 }
 
 // CurveNames are those that Curves knows.
-var CurveNames = []string{"sizes", "values", "batches", "latency", "designs"}
+var CurveNames = []string{"sizes", "values", "batches", "latency", "designs", "optimisations",
+	"roce"}
 
 // Curves carries one experiment out.
 func Curves(ctx context.Context, seed uint64, name string, tell func(string, float64)) (c Curve,
@@ -61,6 +62,10 @@ func Curves(ctx context.Context, seed uint64, name string, tell func(string, flo
 		c.latency(run, seed)
 	case "designs":
 		err = c.designs(run, seed, tell)
+	case "optimisations":
+		err = c.optimisations()
+	case "roce":
+		c.roce(run, seed)
 	default:
 		return c, fmt.Errorf("rfplab: no figure %q", name)
 	}
@@ -71,24 +76,21 @@ func Curves(ctx context.Context, seed uint64, name string, tell func(string, flo
 // sizes is figure 1 of RFP: operations that an adapter serves and issues, by size.
 func (c *Curve) sizes() error {
 	*c = Curve{Title: "Operations of a server's adapter by size", X: "bytes", Y: "M/s", LogX: true}
-	wait, free := model.Paper(), model.Pipelined()
+	wait := Verbs{Params: model.Paper(), Machines: 7, Window: 5}
+	free := Verbs{Params: model.Pipelined(), Machines: 7, Window: 80}
+	one, many := wait, free
+	one.Out, one.Verb, one.Window = true, WRITE, 1
+	many.Out, many.Verb, many.Window = true, WRITE, 16
 	for size := 8; size <= 8192; size *= 2 {
 		for _, k := range []struct {
 			name string
-			rate func() (float64, error)
+			v    Verbs
 		}{
-			{"in-bound READs", func() (float64, error) { return InRate(wait, true, size, 7, 1) }},
-			{"out-bound WRITEs, each waited for", func() (float64, error) {
-				return OutRate(wait, false, size, 7, 1)
-			}},
-			{"in-bound READs, 16 outstanding", func() (float64, error) {
-				return InRate(free, true, size, 7, 16)
-			}},
-			{"out-bound WRITEs, 16 outstanding", func() (float64, error) {
-				return OutRate(free, false, size, 7, 16)
-			}},
+			{"in-bound READs", wait}, {"out-bound WRITEs, each waited for", one},
+			{"in-bound READs, 16 outstanding", free}, {"out-bound WRITEs, 16 outstanding", many},
 		} {
-			rate, err := k.rate()
+			k.v.Bytes = size
+			rate, err := k.v.Rate()
 			if err != nil {
 				return err
 			}

@@ -18,21 +18,27 @@ func near(t *testing.T, what string, got, want, part float64) {
 // TestRates holds the model's adapters to the rates that are its inputs, and large operations to
 // the bandwidth of the link.
 func TestRates(t *testing.T) {
-	wait, free := model.Paper(), model.Pipelined()
-	get := func(rate float64, err error) float64 {
+	get := func(v Verbs) float64 {
 		t.Helper()
+		rate, err := v.Rate()
 		if err != nil {
 			t.Fatal(err)
 		}
 		return rate / 1e6
 	}
-	near(t, "in-bound READs", get(InRate(wait, true, 32, 7, 8)), 11.26, .02)
-	near(t, "in-bound WRITEs", get(InRate(wait, false, 32, 7, 8)), 11.26, .02)
-	near(t, "out-bound WRITEs", get(OutRate(wait, false, 32, 7, 8)), 2.11, .02)
-	near(t, "in-bound READs, free", get(InRate(free, true, 32, 7, 32)), 26, .02)
-	link := wait.Bandwidth / 8 / 8192 / 1e6
-	near(t, "in-bound READs of 8 kB", get(InRate(wait, true, 8192, 7, 8)), link, .05)
-	near(t, "out-bound WRITEs of 8 kB", get(OutRate(wait, false, 8192, 7, 8)), link, .05)
+	wait := Verbs{Params: model.Paper(), Machines: 7, Bytes: 32, Window: 40}
+	out, free := wait, wait
+	out.Out, out.Verb, out.Window = true, WRITE, 8
+	free.Params, free.Window = model.Pipelined(), 160
+	near(t, "in-bound READs", get(wait), 11.26, .001)
+	near(t, "out-bound WRITEs", get(out), 2.11, .005)
+	near(t, "in-bound READs, free", get(free), 26, .001)
+	link := wait.Params.Bandwidth / 8 / 8192 / 1e6
+	wait.Bytes, out.Bytes = 8192, 8192
+	near(t, "in-bound READs of 8 kB", get(wait), link, .05)
+	near(t, "out-bound WRITEs of 8 kB", get(out), link, .05)
+	wait.Verb, wait.Bytes = WRITE, 32
+	near(t, "in-bound WRITEs", get(wait), 11.26, .001)
 }
 
 // TestBypass holds a GET to Pilaf's 2.6 READs, and the rate to what the adapter serves.

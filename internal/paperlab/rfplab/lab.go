@@ -26,6 +26,7 @@ type Run struct {
 	Values      func(r *rand.Rand) int
 	Gets        float64 // share
 	Theta       float64 // skew of keys
+	Keys        uint64  // that are drawn from; default: as many as there are
 	Outstanding int     // messages of a client thread under way; default 1
 	Calls       int     // that count
 	Warm        int     // calls before
@@ -34,6 +35,8 @@ type Run struct {
 	// Own gives each client thread one server thread, to which all its messages go. Otherwise each
 	// message goes where its key belongs.
 	Own bool
+	// Cores is how many of the server's threads run at a time, in turns of model.Slice; 0: all.
+	Cores int
 	// Design names the way between clients and servers.
 	Design Design
 	// Prefetch overlaps accesses to memory of different requests (HERD, section 4.1.1).
@@ -108,7 +111,7 @@ type serverThread struct {
 func Simulate(r Run) (Result, error) {
 	r.defaults()
 	l := &lab{Run: r, net: model.New(r.Params, r.Seed)}
-	l.zipf = newZipf(uint64(keysPerPart*r.Servers), r.Theta)
+	l.zipf = newZipf(r.Keys, r.Theta)
 	l.server = l.net.Machine(r.Params.Server)
 	defer l.close()
 	for i := range r.Servers {
@@ -137,6 +140,9 @@ func (r *Run) defaults() {
 	}
 	if r.Calls == 0 {
 		r.Calls = 20_000
+	}
+	if r.Keys == 0 {
+		r.Keys = uint64(keysPerPart * r.Servers)
 	}
 	if r.Warm == 0 {
 		r.Warm = r.Calls / 5
@@ -264,7 +270,10 @@ func (l *lab) addServer(id int) error {
 }
 
 // step answers a message, or takes one and is busy with it.
-func (s *serverThread) step(model.Time) time.Duration {
+func (s *serverThread) step(now model.Time) time.Duration {
+	if wait := s.off(now); wait > 0 {
+		return wait
+	}
 	if s.current != nil {
 		s.srv.Answer(s.current)
 		s.current = nil
@@ -274,6 +283,21 @@ func (s *serverThread) step(model.Time) time.Duration {
 	}
 	s.th.Spend(s.l.cost(s.current.Requests()))
 	return max(s.th.Clock().Sub(s.l.net.Now()), 1)
+}
+
+// off is how long the thread waits for a core. Those that spin for requests never give one up, so
+// a scheduler that is fair lets as many as there are cores run, and the ones behind them next.
+func (s *serverThread) off(now model.Time) time.Duration {
+	n, cores := s.l.Servers, s.l.Cores
+	if cores == 0 || cores >= n {
+		return 0
+	}
+	turn := int(int64(now) / int64(model.Slice))
+	behind := (s.id - turn*cores%n + n) % n // threads before this one
+	if behind < cores {
+		return 0
+	}
+	return model.Time(int64(turn+behind/cores) * int64(model.Slice)).Sub(now)
 }
 
 // cost is the time of a message of n requests at the server: each is read, looked up in two places

@@ -4,7 +4,6 @@ import (
 	"time"
 
 	"github.com/userspace-rpc/erpc/rfp"
-	"github.com/userspace-rpc/erpc/rfp/onesided"
 	"github.com/userspace-rpc/erpc/rfp/onesided/model"
 )
 
@@ -29,7 +28,9 @@ func machine(seed uint64) rfp.Machine {
 		return res.Rate, err
 	}
 	return rfp.Machine{
-		Reads: func(bytes int) (float64, error) { return InRate(p, true, bytes, 7, 1) },
+		Reads: func(bytes int) (float64, error) {
+			return Verbs{Params: p, Bytes: bytes, Machines: 7, Window: 5}.Rate()
+		},
 		Calls: func(mode rfp.Mode, process time.Duration) (float64, error) {
 			return calls(rfp.Config{Paper: true, F: 64, Mode: mode}, process)
 		},
@@ -38,69 +39,4 @@ func machine(seed uint64) rfp.Machine {
 		},
 		RoundTrip: p.RoundTrip,
 	}
-}
-
-// InRate measures how many READs or WRITEs of a size a server's adapter serves, for so many
-// machines that each issue so many at a time.
-func InRate(p model.Params, read bool, bytes, machines, window int) (float64, error) {
-	net := model.New(p, 1)
-	server := net.Machine(p.Server)
-	for range machines {
-		if _, err := issue(net, net.Machine(p.Client), server, read, bytes, 5*window); err != nil {
-			return 0, err
-		}
-	}
-	return rate(net, func() uint64 { return server.Stats().In }), nil
-}
-
-// OutRate measures how many a server's adapter issues, to as many machines.
-func OutRate(p model.Params, read bool, bytes, machines, window int) (float64, error) {
-	net := model.New(p, 1)
-	server := net.Machine(p.Server)
-	for range machines {
-		if _, err := issue(net, server, net.Machine(p.Client), read, bytes, window); err != nil {
-			return 0, err
-		}
-	}
-	return rate(net, func() uint64 { return server.Stats().Out }), nil
-}
-
-// issue keeps so many operations of a link under way.
-func issue(net *model.Network, from, to *model.Machine, read bool, bytes, window int) (*model.Link,
-	error) {
-	size := (bytes + 7) &^ 7
-	x, _, err := model.Connect(from, to, []onesided.Spec{{Size: size}},
-		[]onesided.Spec{{Size: size, Access: onesided.PeerReads | onesided.PeerWrites}})
-	if err != nil {
-		return nil, err
-	}
-	var b onesided.Batch
-	done := make([]onesided.Completion, window)
-	under := 0
-	th := from.Thread(func(model.Time) time.Duration {
-		under -= x.Poll(done)
-		b.Reset()
-		for ; under < window; under++ {
-			if read {
-				b.Read(0, 0, 0, 0, bytes, 0)
-			} else {
-				b.Write(0, 0, 0, 0, bytes, 0, true)
-			}
-		}
-		if len(b.Ops) > 0 {
-			_ = x.Post(&b) // the window is far below what a link takes
-		}
-		return 0
-	})
-	x.Bind(th)
-	th.Wake()
-	return x, nil
-}
-
-// rate is how much a counter grows in a second.
-func rate(net *model.Network, count func() uint64) float64 {
-	net.RunUntil(net.Now().Add(100 * time.Microsecond))
-	before, begin := count(), net.Now()
-	net.RunUntil(begin.Add(300 * time.Microsecond))
-	return float64(count()-before) / net.Now().Sub(begin).Seconds()
 }

@@ -16,18 +16,22 @@
 //
 //	stage        takes                                  rate is the adapter's
 //	post         the thread's time, per operation       -
+//	PIO          lines of 64 bytes of the request       PIO, where one is known
 //	out-bound    1/OutWrite or 1/OutRead                operations it issues
 //	wire         (bytes + header) / bandwidth           link
 //	latency      fixed, plus the fetch of a payload     -
 //	             that is too large to be inlined
 //	in-bound     1/InWrite or 1/InRead                  operations it serves
 //
+// Where the adapter holds only so many connections, an operation of another one keeps the engine
+// busy for Miss. Stages count in picoseconds.
+//
 // A side whose Datagrams was called sends datagrams in place of WRITEs, at the rates OutSend and
 // InSend.
 //
-// Nothing else in a run says how fast a design is as a whole. [Paper] and [Pipelined] hold
-// the numbers, each with its source. Effects without a number there are left out, such as the
-// contention of many threads for one adapter.
+// Nothing else in a run says how fast a design is as a whole. [Paper], [Pipelined], [Apt] and
+// [RoCE] hold the numbers, each with its source. Effects without a number there are left out, such
+// as the contention of many threads for one adapter.
 //
 // # Time
 //

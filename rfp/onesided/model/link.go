@@ -165,6 +165,27 @@ func (l *Link) payload(op *onesided.Op) []byte {
 	return append([]byte(nil), l.mem[op.Local][op.At:op.At+op.Size]...)
 }
 
+// lines is how many lines of 64 bytes a processor writes to the adapter to post an operation.
+func (l *Link) lines(op *onesided.Op) int {
+	header, payload := requestWrite, segment
+	if l.sends && !op.Read {
+		header = requestSend
+	}
+	if !op.Read && op.Size <= l.m.net.p.Inline {
+		payload = inlineHeader + op.Size
+	}
+	return (header + payload + line - 1) / line
+}
+
+// miss is the time that the own adapter takes to fetch this connection's context, if it does not
+// hold it. Datagrams need none.
+func (l *Link) miss(datagram bool) picos {
+	if datagram || l.m.held.has(l, l.m.net.rng) {
+		return 0
+	}
+	return 1000 * picos(l.m.nic.Miss)
+}
+
 // issue is the way through the own adapter.
 func (l *Link) issue(f *flight) {
 	m, net := l.m, l.m.net
@@ -183,10 +204,14 @@ func (l *Link) issue(f *flight) {
 	}
 	m.stats.Out++
 	m.stats.OutBytes += uint64(len(f.data))
+	at := net.now
+	if m.nic.PIO > 0 {
+		at = m.pio.serve(at, picos(l.lines(&f.op))*per(m.nic.PIO))
+	}
 	wire := net.wire(len(f.data))
-	sent := m.tx.serve(m.out.serve(net.now, per(rate)), wire)
+	sent := m.tx.serve(m.out.serve(at, per(rate)+l.miss(l.sends && !f.op.Read)), wire)
 	// The first bit is there while the last one is still sent.
-	l.arrive = max(sent.Add(net.oneway+extra-wire), l.arrive)
+	l.arrive = max(sent.Add(net.oneway+extra-wire.duration()), l.arrive)
 	net.At(l.arrive, func() { l.serve(f) })
 	if l.sends && !f.op.Read {
 		l.complete(f, sent)
@@ -214,8 +239,9 @@ func (l *Link) serve(f *flight) {
 	}
 	m.stats.In++
 	m.stats.InBytes += uint64(len(f.data))
-	begun := max(m.in.free, m.rx.serve(net.now, net.wire(len(f.data))))
-	done := m.in.serve(begun, per(rate))
+	there := m.rx.serve(net.now, net.wire(len(f.data)))
+	begun := max(m.in.ready(), there)
+	done := m.in.serve(there, per(rate)+peer.miss(l.sends && !f.op.Read))
 	if f.op.Read {
 		l.sample(f, begun, done)
 		net.At(done, func() { l.answer(f) })
@@ -269,7 +295,7 @@ func (l *Link) answer(f *flight) {
 	}
 	m.stats.OutBytes += uint64(len(f.data))
 	wire := net.wire(len(f.data))
-	first := m.tx.serve(net.now, wire).Add(net.oneway - wire)
+	first := m.tx.serve(net.now, wire).Add(net.oneway - wire.duration())
 	net.At(first, func() { l.complete(f, l.m.rx.serve(net.now, wire)) })
 }
 

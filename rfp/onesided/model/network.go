@@ -88,21 +88,32 @@ func (q *events) Pop() any {
 	return e
 }
 
+// picos is a time in picoseconds. Stages count in it, so that they have the rates of their inputs:
+// 11.26 million a second are 88.81 ns each.
+type picos int64
+
+func (d picos) duration() time.Duration { return time.Duration((d + 500) / 1000) }
+
 // server is something that serves one at a time.
-type server struct{ free Time }
+type server struct{ free picos }
 
 // serve returns when that which comes at t and takes d is done.
-func (s *server) serve(t Time, d time.Duration) Time {
-	s.free = max(s.free, t).Add(d)
-	return s.free
+func (s *server) serve(t Time, d picos) Time {
+	s.free = max(s.free, 1000*picos(t)) + d
+	return s.ready()
 }
+
+// ready returns when the stage is free.
+func (s *server) ready() Time { return Time(s.free.duration()) }
 
 // Machine is a host with one adapter.
 type Machine struct {
 	net     *Network
 	nic     NIC
+	pio     server // what processors write to the adapter
 	out, in server // engines
 	tx, rx  server // directions of the wire
+	held    contexts
 	dead    bool
 	links   []*Link
 	stats   Stats
@@ -112,7 +123,9 @@ type Machine struct {
 type Stats struct{ In, Out, InBytes, OutBytes uint64 }
 
 // Machine adds a machine.
-func (n *Network) Machine(nic NIC) *Machine { return &Machine{net: n, nic: nic} }
+func (n *Network) Machine(nic NIC) *Machine {
+	return &Machine{net: n, nic: nic, held: contexts{most: nic.Contexts}}
+}
 
 // Stats returns the counters of the adapter.
 func (m *Machine) Stats() Stats { return m.stats }
@@ -127,8 +140,8 @@ func (m *Machine) Kill() {
 }
 
 // wire is the time of so many payload bytes on the link.
-func (n *Network) wire(bytes int) time.Duration {
-	return second(float64(8*(bytes+n.p.Header)) / n.p.Bandwidth)
+func (n *Network) wire(bytes int) picos {
+	return picos(float64(8*(bytes+n.p.Header)) / n.p.Bandwidth * 1e12)
 }
 
 // Thread is a processor that runs one function.

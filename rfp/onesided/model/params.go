@@ -7,6 +7,12 @@ type NIC struct {
 	InRead, InWrite   float64 // served for others
 	OutRead, OutWrite float64 // issued
 	InSend, OutSend   float64 // datagrams received and sent, see Link.Datagrams
+	// PIO is how many lines of 64 bytes processors write to it, per second; 0: no bound.
+	PIO float64
+	// Contexts is how many connections it holds, 0: all. Each operation of another one keeps the
+	// engine that it passes busy for Miss.
+	Contexts int
+	Miss     time.Duration
 }
 
 // Params are the inputs of a model, all of them. None was changed to make a result come out.
@@ -48,7 +54,7 @@ const (
 	// Time of a post: HERD section 4.
 	post = 150 * time.Nanosecond
 	// One core reads or writes 32 bytes 41.9 million times per second: RFP table II.
-	touch = time.Second / 41_900_000
+	touch = (time.Second + 41_900_000/2) / 41_900_000
 	// DRAM takes 60 to 120 ns: HERD section 4; the middle.
 	dram = 90 * time.Nanosecond
 
@@ -60,6 +66,53 @@ const (
 	// back: operations are received in the one, and sent in the other, so often. HERD section 3.2.2,
 	// figure 5.
 	herdInSend, herdOutSend = 21e6, 26e6
+)
+
+// HERD's cluster Apt, whose processors and links to the adapter count.
+const (
+	// 56 Gbit/s (HERD table 2): four lanes of FDR at 14.0625 Gbit/s, which codes 64 bits in 66
+	// (InfiniBand architecture, volume 2).
+	fdr = 4 * 14.0625e9 * 64 / 66
+	// Half a round trip takes 1 us: HERD section 2.2.1.
+	aptRoundTrip = 2 * time.Microsecond
+	// Messages that the adapter is advertised to process, "slightly" fewer than the very small
+	// WRITEs that it issues: HERD section 3.2.2.
+	messages = 35e6
+	// Payloads up to here are inlined: HERD section 2.2.2.
+	aptInline = 256
+	// Six cores send 4.32 million responses a second each, which is all that programmed I/O lets
+	// through; one of a value of 32 bytes is two lines: HERD section 5.7.
+	aptPIO = 6 * 4.32e6 * 2
+	// The unit of programmed I/O is a line of the processor's cache: HERD section 3.2.2.
+	line = 64
+	// A request in the adapter's queue: its head with the address of a WRITE or READ, with that of
+	// a datagram's receiver; the head of inlined data, and the address of data that are not. The
+	// segments of Linux's include/linux/mlx4/qp.h: 16, 16 and 48, 4, 16.
+	requestWrite, requestSend = 16 + 16, 16 + 48
+	inlineHeader, segment     = 4, 16
+	// HERD has its maximum with up to 260 clients, each with one connection: HERD section 5.5, which
+	// suspects the adapter's cache.
+	aptContexts = 260
+	// 256 active connections leave 21 % of the most out-bound WRITEs: HERD section 3.3. If each of
+	// those missed the cache, a miss takes so long.
+	aptMiss = time.Second * 79 / (21 * 35_000_000)
+)
+
+// The cluster of RF-RPC's section 5.8.
+const (
+	// An Ethernet of 10 Gbit/s.
+	ethernet = 10e9
+	// Preamble 8, Ethernet 14, GRH 40, BTH 12, RETH 16, ICRC 4, FCS 4, and the gap of 12 between
+	// packets: IEEE 802.3 and annex A16 of the InfiniBand architecture, volume 1.
+	roceHeader = 8 + 14 + 40 + 12 + 16 + 4 + 4 + 12
+)
+
+// Cores of each machine (RF-RPC section 5.1), and how long a thread keeps one if others want it:
+// 0.75 ms times 1 + log2 of 8 cores or more, in the scheduler of the Linux 3.13 that Ubuntu 14.04
+// came with (kernel/sched/fair.c: sysctl_sched_min_granularity and get_update_sysctl_factor).
+const (
+	Cores = 16
+	Slice = 3 * time.Millisecond
 )
 
 // Paper is the cluster of RFP and RF-RPC: every operation is waited for. Its adapters are of the
@@ -95,13 +148,31 @@ func Pipelined() Params {
 	return p
 }
 
+// Apt is HERD's cluster: nobody waits for single operations, and posts are programmed I/O.
+func Apt() Params {
+	p := Paper()
+	nic := NIC{InRead: herdInRead, InWrite: herdInWrite, OutRead: herdOutRead, OutWrite: messages,
+		InSend: herdInSend, OutSend: messages, PIO: aptPIO, Contexts: aptContexts, Miss: aptMiss}
+	p.Server, p.Client = nic, nic
+	p.Bandwidth, p.RoundTrip, p.Inline = fdr, aptRoundTrip, aptInline
+	return p
+}
+
+// RoCE is Paper with another link. The adapters are of the same family, but no rate of theirs is
+// known there; they are the same.
+func RoCE() Params {
+	p := Paper()
+	p.Bandwidth, p.Header = ethernet, roceHeader
+	return p
+}
+
 // second returns a time in seconds.
 func second(s float64) time.Duration { return time.Duration(s * float64(time.Second)) }
 
 // per is the time of one of so many per second.
-func per(rate float64) time.Duration { return second(1 / rate) }
+func per(rate float64) picos { return picos(1e12/rate + .5) }
 
 // Oneway is the part of a round trip that is no stage: wire, switch and buses of one direction.
 func (p *Params) Oneway() time.Duration {
-	return (p.RoundTrip - p.Post - per(p.Client.OutWrite) - per(p.Server.InWrite)) / 2
+	return (p.RoundTrip - p.Post - (per(p.Client.OutWrite) + per(p.Server.InWrite)).duration()) / 2
 }
