@@ -104,12 +104,17 @@ func (c *nodeCmd) Run(e *cli.Env) error {
 		return reg.Err()
 	case <-ctx.Done():
 	}
-	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
-	defer cancel()
-	if err := reg.Close(ctx); err != nil { // etcd is away: the lease ends
+	if err := in(2*time.Second, reg.Close); err != nil { // etcd is away: the lease ends
 		fmt.Fprintln(e.Err, cli.OneLine(err))
 	}
-	return server.Shutdown(ctx)
+	return in(5*time.Second, server.Shutdown)
+}
+
+// in calls fn with a context that ends after d.
+func in(d time.Duration, fn func(context.Context) error) error {
+	ctx, cancel := context.WithTimeout(context.Background(), d)
+	defer cancel()
+	return fn(ctx)
 }
 
 // node is a server's process, as its parent has it.
