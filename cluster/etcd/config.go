@@ -72,8 +72,8 @@ func (c *Config) prefixes() [2]string {
 	return [2]string{c.Service + "/", servers + c.Service + "/"}
 }
 
-// keysOf returns where an entry stands, and then where another one of its address may: etcd's naming
-// layout is for servers which gRPC clients can call at the address.
+// keysOf returns where an entry stands, and then where another one of its address may. The layout
+// of etcd's naming is for servers which gRPC clients can call at the address.
 func (c *Config) keysOf(e *cluster.Entry) []string {
 	prefix := c.prefixes()
 	keys := []string{prefix[1] + e.Addr, prefix[0] + e.Addr}

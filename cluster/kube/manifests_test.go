@@ -103,7 +103,8 @@ func TestManifests(t *testing.T) {
 			case *apps.StatefulSet:
 				pods(t, file, &v.Spec)
 			case *policy.PodDisruptionBudget:
-				if v.Spec.MaxUnavailable == nil || v.Spec.MaxUnavailable.IntValue() != 1 || v.Spec.Selector.MatchLabels["app"] != "erpc" {
+				if v.Spec.MaxUnavailable == nil || v.Spec.MaxUnavailable.IntValue() != 1 ||
+					v.Spec.Selector.MatchLabels["app"] != "erpc" {
 					t.Errorf("%s: the budget: %+v", file, v.Spec)
 				}
 			case *rbac.Role:

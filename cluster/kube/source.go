@@ -147,9 +147,9 @@ func (w *watching) watch(
 	return changes, err
 }
 
-// ask makes a request, gives it up if no answer comes, and tells why the API server cannot be asked, or that it can again. The
-// informer says neither that a connection is refused or silent, nor that a Service has no slices
-// still.
+// ask makes a request, and gives it up if no answer comes. It tells why the API server cannot be
+// asked, or that it can again: the informer says neither that a connection is refused or silent,
+// nor that a Service has no slices still.
 func (w *watching) ask(ctx context.Context, request func(context.Context) error) {
 	limited, giveUp := context.WithCancel(ctx) // a watch that has begun lasts as long as ctx
 	over := false                              // under mu

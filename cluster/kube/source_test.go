@@ -306,7 +306,7 @@ func TestHTTP(t *testing.T) {
 	has(t, r, "web-2")
 }
 
-// TestAway: an API server that refuses connections, or does not answer, at first or later, is named,
+// TestAway: an API server that drops connections, or does not answer, is named, at first and later,
 // and the view says when it is back, also if the Service has no slices.
 func TestAway(t *testing.T) {
 	before := patience

@@ -84,7 +84,8 @@ func TestMemberKilled(t *testing.T) {
 		default:
 		}
 	}
-	for begin := time.Now(); time.Since(begin) < config().TTL || !first.Held(); { // that of before is over
+	begin := time.Now()
+	for time.Since(begin) < config().TTL || !first.Held() { // the lease of before would be over
 		_, err := p.Call(ctx, 1, nil)
 		must(t, err)
 	}
