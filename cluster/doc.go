@@ -90,7 +90,8 @@
 // Each is a named error. Those of entries are reported (Config.OnProblem), and the entry counts as
 // missing; those of a source are in View.Err, and the last view holds.
 //
-//	ErrEntry         a stranger's value: no JSON, an address that is none, another key's address
+//	ErrEntry         a stranger's value: no JSON, an address that is none, another key's address,
+//	                 no instance
 //	ErrEntryVersion  an entry of a form of later
 //	ErrOtherCluster  an entry of another cluster (Config.Cluster) below the same key
 //	ErrAddressTaken  two servers claim one address: the first one has it, unless both have one

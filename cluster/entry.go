@@ -80,18 +80,30 @@ func (e *Entry) Encode() ([]byte, error) {
 	if err := e.check(); err != nil {
 		return nil, err
 	}
-	return json.Marshal(update{Addr: e.Addr, Metadata: &metadata{
+	value, err := json.Marshal(update{Addr: e.Addr, Metadata: &metadata{
 		Version: Version, Cluster: e.Cluster, Name: e.Name, Instance: e.Instance,
 		Identity: e.Identity, Zone: e.Zone, Number: e.Number, Load: e.Load, Draining: e.Draining,
 		Transports: e.Transports,
 	}})
+	if err == nil {
+		err = checkSize(value)
+	}
+	return value, err
+}
+
+// checkSize says whether a value is too large for an entry.
+func checkSize(value []byte) error {
+	if len(value) > maxEntry {
+		return fmt.Errorf("%w: %d bytes, at most %d", ErrEntry, len(value), maxEntry)
+	}
+	return nil
 }
 
 // Decode reads an entry. One of etcd's naming layout without erpc's metadata is a gRPC server.
 // Errors: ErrEntry, ErrEntryVersion.
 func Decode(value []byte) (e Entry, err error) {
-	if len(value) > maxEntry {
-		return e, fmt.Errorf("%w: %d bytes, at most %d", ErrEntry, len(value), maxEntry)
+	if err = checkSize(value); err != nil {
+		return e, err
 	}
 	var version struct {
 		Addr     string
@@ -101,20 +113,23 @@ func Decode(value []byte) (e Entry, err error) {
 		return e, fmt.Errorf("%w: %w", ErrEntry, err)
 	}
 	var own struct {
-		Version *int `json:"erpc"`
+		Version json.RawMessage `json:"erpc"`
 	}
 	if json.Unmarshal(version.Metadata, &own) != nil || own.Version == nil {
 		e = Entry{Addr: version.Addr, Transports: map[string]string{GRPC: version.Addr}}
 		return e, e.check()
 	}
-	if *own.Version != Version {
-		return e, fmt.Errorf("%w: %d, this is %d", ErrEntryVersion, *own.Version, Version)
+	if text := string(own.Version); text != strconv.Itoa(Version) {
+		return e, fmt.Errorf("%w: %.20q, this is %d", ErrEntryVersion, text, Version)
 	}
 	var u update
 	if err = json.Unmarshal(value, &u); err != nil {
 		return e, fmt.Errorf("%w: %w", ErrEntry, err)
 	}
 	m := u.Metadata
+	if m.Instance == "" {
+		return e, fmt.Errorf("%w: %s: no instance", ErrEntry, u.Addr)
+	}
 	e = Entry{
 		Addr: u.Addr, Transports: m.Transports, Name: m.Name, Instance: m.Instance,
 		Identity: m.Identity, Zone: m.Zone, Number: m.Number, Load: m.Load, Draining: m.Draining,

@@ -126,7 +126,6 @@ type roster struct {
 	local   uint64        // of 256 calls, how many go to the preferred ones
 	hope    bool          // a server may be ready soon
 	changed chan struct{} // closed when there is a newer roster
-	err     error         // why a server failed last
 }
 
 // NewPool makes a Pool whose servers are spread over loops, and begins to connect to them. It does
@@ -227,10 +226,7 @@ func (p *Pool) choose(
 			return m, untried, nil
 		}
 		if !o.WaitForReady && !r.hope {
-			if r.err == nil {
-				return nil, false, ErrNoServer
-			}
-			return nil, false, fmt.Errorf("%w: %w", ErrNoServer, unsent(r.err))
+			return nil, false, p.noServer()
 		}
 		select {
 		case <-r.changed:
@@ -238,6 +234,16 @@ func (p *Pool) choose(
 			return nil, false, contextError(ctx)
 		}
 	}
+}
+
+// noServer returns ErrNoServer, with the reason why a server failed last.
+func (p *Pool) noServer() error {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.failure == nil {
+		return ErrNoServer
+	}
+	return fmt.Errorf("%w: %w", ErrNoServer, unsent(p.failure))
 }
 
 // pickOf chooses a preferred server or a spare one, and of the other kind if all of that were
@@ -340,6 +346,7 @@ func (p *Pool) Close() error {
 func (p *Pool) show(m *member) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
+	shown, hope := m.shown, m.hope
 	m.shown, m.shownErr = m.state, m.err
 	m.ejected = m.silent != 0
 	m.hope = m.state == ServerConnecting || m.state == ServerEjected && m.ejected
@@ -355,7 +362,9 @@ func (p *Pool) show(m *member) {
 	if p.closed.Load() {
 		return
 	}
-	p.rebuild()
+	if m.shown != shown || m.hope != hope { // else callers would see the same
+		p.rebuild()
+	}
 	if m.state != ServerReady && m.state != serverGone && m.state != ServerConnecting {
 		p.names.hurry()
 	}
@@ -391,7 +400,7 @@ func (p *Pool) remove(m *member) {
 
 // rebuild replaces the roster. It holds mu.
 func (p *Pool) rebuild() {
-	r := &roster{changed: make(chan struct{}), err: p.failure}
+	r := &roster{changed: make(chan struct{})}
 	r.hope = len(p.members) == 0 && p.names.first && !p.closed.Load()
 	preferred := 0
 	for _, m := range p.members {
@@ -561,12 +570,15 @@ func (p *Pool) apply(preferred, spares []string) {
 		}
 		have[text] = nil // it stays
 	}
-	for _, m := range have {
-		if m != nil {
-			p.remove(m)
+	stay := make([]*member, 0, len(have))
+	for _, m := range p.members {
+		if have[m.text] == nil {
+			stay = append(stay, m)
+		} else {
 			p.leaving[m] = struct{}{}
 		}
 	}
+	p.members = stay
 	p.rebuild()
 	p.mu.Unlock()
 	// A loop may wait for the mutex, so it is not held while there is to be room for commands.

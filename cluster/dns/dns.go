@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"net"
 	"regexp"
 	"strconv"
@@ -86,9 +87,14 @@ func (s *Source) Watch(
 	}
 }
 
+// patience is how long an answer may take: package net asks several servers, several times each.
+const patience = 30 * time.Second
+
 // ask asks once. A name that is not there has no servers.
 func (s *Source) ask(ctx context.Context, problem func(error)) (cluster.View, error) {
 	c := &s.cfg
+	ctx, cancel := context.WithTimeout(ctx, patience)
+	defer cancel()
 	_, records, err := c.Resolver.LookupSRV(ctx, c.Service, c.Proto, c.Name)
 	var missing *net.DNSError
 	switch {
@@ -99,9 +105,13 @@ func (s *Source) ask(ctx context.Context, problem func(error)) (cluster.View, er
 		problem(fmt.Errorf("dns: %w: %w", cluster.ErrEntry, err)) // some of the targets are no names
 	}
 	var list []cluster.Entry
+	lowest := uint16(math.MaxUint16)
 	for _, r := range records {
-		if r.Priority > records[0].Priority {
-			break // package net sorts them
+		lowest = min(lowest, r.Priority)
+	}
+	for _, r := range records {
+		if r.Priority > lowest {
+			continue
 		}
 		host := strings.TrimSuffix(r.Target, ".")
 		if host == "" || r.Port == 0 {

@@ -20,16 +20,21 @@ type answers struct {
 type answer struct {
 	records []*net.SRV
 	err     error
+	never   bool // it does not come
 }
 
 func (a *answers) LookupSRV(
-	_ context.Context, service, proto, name string,
+	ctx context.Context, service, proto, name string,
 ) (string, []*net.SRV, error) {
 	if service != "erpc" || proto != "udp" || name != "web.test" {
 		return "", nil, errors.New("another name")
 	}
 	next := a.list[min(a.asked, len(a.list)-1)]
 	a.asked++
+	if next.never {
+		<-ctx.Done()
+		return "", nil, ctx.Err()
+	}
 	return "", next.records, next.err
 }
 
@@ -40,9 +45,10 @@ func TestWatch(t *testing.T) {
 		missing := &net.DNSError{Err: "no such host", IsNotFound: true}
 		a := &answers{list: []answer{
 			{err: &net.DNSError{Err: "server misbehaving", IsTemporary: true}},
-			{records: []*net.SRV{{Target: "web-0.web.test.", Port: 7, Priority: 1},
-				{Target: "web-1.web.test.", Port: 7, Priority: 1}, {Target: "spare.", Port: 7, Priority: 2}}},
-			{err: &net.DNSError{Err: "timeout", IsTimeout: true}},
+			{records: []*net.SRV{{Target: "spare.", Port: 7, Priority: 2},
+				{Target: "web-0.web.test.", Port: 7, Priority: 1},
+				{Target: "web-1.web.test.", Port: 7, Priority: 1}}},
+			{never: true},
 			{err: missing},
 		}}
 		s, err := NewSource(Config{Name: "web.test", Resolver: a,

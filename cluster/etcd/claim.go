@@ -3,6 +3,7 @@ package etcd
 import (
 	"context"
 	"fmt"
+	"time"
 
 	"github.com/userspace-rpc/erpc/cluster"
 )
@@ -11,7 +12,7 @@ import (
 const maxTries = 100
 
 // claim makes a lease, and writes the entry under it, with the claim of its number. An entry of
-// this server, or of an earlier process of its name, is written over.
+// this server, or of an earlier process of its name, goes.
 func (r *Registration) claim(ctx context.Context) error {
 	sent := r.clock.now()
 	lease, ttl, err := r.store.grant(ctx, r.cfg.TTL)
@@ -24,7 +25,7 @@ func (r *Registration) claim(ctx context.Context) error {
 	for range maxTries {
 		held, ok, err := r.tryClaim(ctx, lease, &e)
 		if err != nil {
-			_ = r.store.revoke(ctx, lease) // else it ends by itself
+			r.giveBack(ctx, lease)
 			return err
 		}
 		if !ok {
@@ -43,29 +44,38 @@ func (r *Registration) claim(ctx context.Context) error {
 		r.lasts(sent, ttl)
 		return nil
 	}
-	_ = r.store.revoke(ctx, lease)
+	r.giveBack(ctx, lease)
 	return fmt.Errorf("%w: others were faster %d times", cluster.ErrUnavailable, maxTries)
+}
+
+// giveBack ends the lease of a claim that has failed, also if its context has ended: the entry may
+// stand although the answer was lost. Without an answer now the lease ends by itself.
+func (r *Registration) giveBack(ctx context.Context, lease int64) {
+	ctx, cancel := r.clock.limit(context.WithoutCancel(ctx), time.Second)
+	defer cancel()
+	_ = r.store.revoke(ctx, lease)
 }
 
 // tryClaim writes the entry if nobody else writes meanwhile; ok reports that.
 func (r *Registration) tryClaim(
 	ctx context.Context, lease int64, e *cluster.Entry,
 ) (held tenure, ok bool, err error) {
-	held.key = r.cfg.keyOf(e)
-	before, h, err := r.store.get(ctx, held.key)
+	pairs, h, err := r.store.get(ctx, r.cfg.keysOf(e)...)
 	if err != nil {
 		return held, false, named(err)
 	}
 	if err = r.cfg.checkID(h); err != nil {
 		return held, false, err
 	}
-	if err = r.mayTake(before); err != nil {
-		return held, false, err
+	for i, p := range pairs {
+		if err = r.mayTake(p); err != nil {
+			return held, false, err
+		}
+		if old, err := cluster.Decode([]byte(p.value)); err == nil && old.Instance != e.Instance {
+			held.other = true
+		}
+		pairs[i].value = "" // it goes, but for the one that follows
 	}
-	if old, err := cluster.Decode([]byte(before.value)); err == nil {
-		held.other = old.Instance != e.Instance
-	}
-	pairs := []pair{{key: held.key, revision: before.revision}}
 	if !r.cfg.Unnumbered {
 		number, err := r.number(ctx, e)
 		if err != nil {
@@ -78,7 +88,7 @@ func (r *Registration) tryClaim(
 	if err != nil {
 		return held, false, err
 	}
-	held.value, pairs[0].value = string(value), string(value)
+	held.key, held.value, pairs[0].value = pairs[0].key, string(value), string(value)
 	ok, h, err = r.store.put(ctx, lease, pairs...)
 	held.at = h.revision
 	return held, ok, named(err)

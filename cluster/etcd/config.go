@@ -2,6 +2,7 @@ package etcd
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -71,14 +72,15 @@ func (c *Config) prefixes() [2]string {
 	return [2]string{c.Service + "/", servers + c.Service + "/"}
 }
 
-// keyOf returns where an entry stands: etcd's naming layout is for servers which gRPC clients can
-// call at the address.
-func (c *Config) keyOf(e *cluster.Entry) string {
+// keysOf returns where an entry stands, and then where another one of its address may. The layout
+// of etcd's naming is for servers which gRPC clients can call at the address.
+func (c *Config) keysOf(e *cluster.Entry) []string {
 	prefix := c.prefixes()
+	keys := []string{prefix[1] + e.Addr, prefix[0] + e.Addr}
 	if e.At(cluster.GRPC) == e.Addr {
-		return prefix[0] + e.Addr
+		slices.Reverse(keys)
 	}
-	return prefix[1] + e.Addr
+	return keys
 }
 
 // numberKey returns where the claim of a number stands.

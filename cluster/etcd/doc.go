@@ -34,5 +34,8 @@
 // A list at a revision, then changes from the next one on, in two prefixes (see package cluster).
 // The etcd client resumes a watch over lost connections. The source begins anew with a list when
 // the revision is compacted, when etcd's revision is below the view's, and when it is another etcd.
-// While no change comes it asks etcd every 10 s whether it is there.
+// While no change comes it asks etcd every 10 s whether it is there. When all connections were lost
+// it compares how many keys stand there and which one is the newest: an etcd that has lost its data
+// may have the same id, and be past the view's revision by then. Changes without end make a view
+// each 10 ms at most, or as often as takes a fifth of a core.
 package etcd

@@ -22,6 +22,7 @@ type model struct {
 	log       []pair // changes, in the order of their revisions; deleted keys have a value of ""
 	down      bool
 	replaced  time.Time     // when it lost all that it knew
+	lives     int           // how often that was
 	moved     chan struct{} // closed at each change of the model or of a link
 }
 
@@ -93,11 +94,14 @@ func (m *model) compact() {
 	m.move()
 }
 
-// replace makes it another etcd, which is empty and young.
-func (m *model) replace() {
+// replace makes it an etcd that is empty and young: another one, or the same one without its data.
+func (m *model) replace(other bool) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	m.id++
+	m.lives++
+	if other {
+		m.id++
+	}
 	m.replaced = time.Now()
 	m.revision, m.compacted, m.log = 1, 0, nil
 	m.keys, m.leases = map[string]modelKey{}, map[int64]*modelLease{}
@@ -291,13 +295,16 @@ func (p *process) revoke(ctx context.Context, lease int64) error {
 	return p.ask(ctx, func(m *model) error { m.revoke(lease); return nil })
 }
 
-func (p *process) get(ctx context.Context, key string) (got pair, h header, err error) {
+func (p *process) get(ctx context.Context, keys ...string) (list []pair, h header, err error) {
 	err = p.ask(ctx, func(m *model) error {
-		k := m.keys[key]
-		got, h = pair{key, k.value, k.revision}, header{m.id, m.revision}
+		h = header{m.id, m.revision}
+		for _, key := range keys {
+			k := m.keys[key]
+			list = append(list, pair{key, k.value, k.revision})
+		}
 		return nil
 	})
-	return got, h, err
+	return list, h, err
 }
 
 func (p *process) put(
@@ -316,7 +323,14 @@ func (p *process) put(
 		m.revision++
 		ok, h.revision = true, m.revision
 		for _, q := range pairs {
-			m.keys[q.key] = modelKey{q.value, m.revision, lease}
+			switch {
+			case q.value != "":
+				m.keys[q.key] = modelKey{q.value, m.revision, lease}
+			case q.revision != 0:
+				delete(m.keys, q.key)
+			default:
+				continue
+			}
 			m.log = append(m.log, pair{q.key, q.value, m.revision})
 		}
 		m.move()
@@ -337,6 +351,44 @@ func (p *process) list(ctx context.Context, prefix string) (list []pair, h heade
 		return nil
 	})
 	return list, h, err
+}
+
+func (p *process) newest(
+	ctx context.Context, prefix string,
+) (n int64, last pair, h header, err error) {
+	list, h, err := p.list(ctx, prefix)
+	for _, q := range list {
+		if q.revision > last.revision {
+			last = q
+		}
+	}
+	return int64(len(list)), last, h, err
+}
+
+func (p *process) lost(ctx context.Context) <-chan struct{} {
+	to := make(chan struct{})
+	p.m.mu.Lock()
+	lives := p.m.lives
+	p.m.mu.Unlock()
+	go func() {
+		for {
+			ok, moved := p.reaches()
+			p.m.mu.Lock()
+			ok = ok && p.m.lives == lives
+			p.m.mu.Unlock()
+			if !ok {
+				p.gate()
+				close(to)
+				return
+			}
+			select {
+			case <-moved:
+			case <-ctx.Done():
+				return
+			}
+		}
+	}()
+	return to
 }
 
 // watch sends changes as long as etcd can be reached. Over an absence it fails, or goes on where it

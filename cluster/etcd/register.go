@@ -55,7 +55,7 @@ type tenure struct {
 // until Close. The client stays the caller's. Entry.Cluster and Instance are set by it, Number too
 // if it is 0; an entry without a Name gets none, and nobody may take it over. Errors: a
 // *erpc.ConfigError, cluster.ErrEntry, ErrAddressTaken, ErrWrongEtcd, ErrAuth, ErrTLS,
-// ErrUnavailable, each at once: it does not try again.
+// ErrUnavailable, each at once, or if etcd does not answer within a TTL: it does not try again.
 func Register(
 	ctx context.Context, client *clientv3.Client, c Config, e cluster.Entry,
 ) (*Registration, error) {
@@ -79,6 +79,8 @@ func register(
 	}
 	r := &Registration{cfg: c, store: s, clock: k, entry: e, load: e.Load, wanted: e.Number,
 		done: make(chan struct{}), renewing: make(chan struct{}, 1)}
+	ctx, cancel := k.limit(ctx, c.TTL)
+	defer cancel()
 	if err := r.claim(ctx); err != nil {
 		return nil, err
 	}
@@ -122,9 +124,12 @@ func (r *Registration) Serving() error {
 	return nil
 }
 
-// still reports whether the process has not run for as long as its lease lasts.
+// still reports whether the process has stood still past its lease: for as long as one lasts, or
+// for half as long, and its lease ended meanwhile. While etcd answers a lease lasts for two thirds
+// of that at least when a pause begins, so it does not end in a shorter one.
 func (r *Registration) still() bool {
-	return int64(r.clock.now())-r.beatAt.Load() >= r.ttl.Load()
+	now, beat, ttl, end := int64(r.clock.now()), r.beatAt.Load(), r.ttl.Load(), r.until.Load()
+	return now-beat >= ttl || now-beat >= ttl/2 && beat < end && end <= now
 }
 
 // Held reports whether the lease certainly lasts, if clocks drift by Config.Drift at most: no other
@@ -157,11 +162,16 @@ func (r *Registration) Err() error {
 	return r.err
 }
 
-// Close takes the entry out of etcd at once, and returns when it is gone or ctx ends. Then it goes
-// with its lease. Call it before Server.Shutdown. Errors: those of etcd.
+// Close takes the entry out of etcd at once, and returns when it is gone or ctx ends, or after a
+// TTL. Then it goes with its lease. Call it before Server.Shutdown. Errors: those of etcd.
 func (r *Registration) Close(ctx context.Context) error {
 	r.end(cluster.ErrClosed)
-	<-r.done
+	ctx, cancel := r.clock.limit(ctx, time.Duration(r.ttl.Load()))
+	defer cancel()
+	select {
+	case <-r.done:
+	case <-ctx.Done():
+	}
 	r.until.Store(0)
 	return r.release(ctx)
 }
@@ -240,16 +250,7 @@ func (r *Registration) keep() {
 
 // limit returns a context for a request: it ends when another try is due.
 func (r *Registration) limit() (context.Context, context.CancelFunc) {
-	ctx, cancel := context.WithCancel(r.ctx)
-	timer := r.clock.after(time.Duration(r.ttl.Load()) / 3)
-	go func() {
-		select {
-		case <-timer:
-			cancel()
-		case <-ctx.Done():
-		}
-	}()
-	return ctx, cancel
+	return r.clock.limit(r.ctx, time.Duration(r.ttl.Load())/3)
 }
 
 // renew renews the lease, or claims the entry anew if there is none any more, and looks whether the
@@ -266,13 +267,14 @@ func (r *Registration) renew(ctx context.Context) error {
 	case err != nil:
 		return named(err)
 	}
-	p, h, err := r.store.get(ctx, held.key)
+	list, h, err := r.store.get(ctx, held.key)
 	if err != nil {
 		return named(err)
 	}
 	if err := r.cfg.checkID(h); err != nil {
 		return err
 	}
+	p := list[0]
 	if p.value != held.value {
 		if err := r.mayTake(p); err != nil {
 			return err

@@ -122,6 +122,9 @@ func (w *world) expire(ctx context.Context) {
 func (w *world) add(name string, rival bool) {
 	s := &server{p: newProcess(w.m, name, w.r), rival: rival}
 	s.e = cluster.Entry{Addr: name + ":1", Name: name}
+	if w.r.IntN(3) == 0 {
+		s.e.Transports = map[string]string{cluster.UDP: s.e.Addr, cluster.GRPC: s.e.Addr}
+	}
 	if rival {
 		s.e.Name = fmt.Sprintf("rival-%d", len(w.servers))
 	}
@@ -185,7 +188,7 @@ func (w *world) event() {
 		w.m.stop(false)
 	case 11:
 		if w.r.IntN(4) == 0 {
-			w.m.replace()
+			w.m.replace(w.r.IntN(2) == 0)
 		}
 	}
 	for _, s := range w.servers {
@@ -319,7 +322,8 @@ func (w *world) settle() {
 func (m *model) owner(addr string) cluster.Entry {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	e, _ := cluster.Decode([]byte(m.keys[servers+"web/"+addr].value)) // nobody's if there is none
+	value := m.keys["web/"+addr].value + m.keys[servers+"web/"+addr].value // one of them, or none
+	e, _ := cluster.Decode([]byte(value))                                  // nobody's if there is none
 	return e
 }
 

@@ -67,15 +67,20 @@ func (s *Source) Watch(
 	}
 }
 
+// minSpan is the least time between two views of changes.
+const minSpan = 10 * time.Millisecond
+
 // watching is one Watch: what is known of each prefix.
 type watching struct {
 	*Source
 	update  func(cluster.View)
 	problem func(error)
 	keys    [2]map[string]cluster.Entry
-	ids     [2]header // of the etcd that the keys are of, and the revision up to which
+	stand   [2]map[string]int64 // the revisions of all keys, also of those that are no entries
+	ids     [2]header           // of the etcd that the keys are of, and the revision up to which
 	lists   int
 	failed  error
+	nextAt  time.Duration // when a view may follow the last one
 }
 
 // session lists both prefixes, or goes on where it was, and follows their changes until something
@@ -96,6 +101,8 @@ func (w *watching) session(ctx context.Context) error {
 	for i, prefix := range prefixes {
 		changes[i] = w.store.watch(ctx, prefix, w.ids[i].revision+1)
 	}
+	lost := w.store.lost(ctx)
+	var due <-chan time.Time // while there are changes that no view has
 	for {
 		probe := w.clock.after(w.cfg.Probe)
 		var b batch
@@ -110,6 +117,16 @@ func (w *watching) session(ctx context.Context) error {
 				return err
 			}
 			continue
+		case <-lost:
+			if err := w.compare(ctx); err != nil {
+				return err
+			}
+			lost = w.store.lost(ctx)
+			continue
+		case <-due:
+			due = nil
+			w.show()
+			continue
 		case <-ctx.Done():
 			return ctx.Err()
 		}
@@ -120,6 +137,9 @@ func (w *watching) session(ctx context.Context) error {
 			return b.err
 		}
 		w.apply(i, prefixes[i], b)
+		if len(b.changes) > 0 && due == nil {
+			due = w.clock.after(w.nextAt - w.clock.now())
+		}
 	}
 }
 
@@ -135,7 +155,7 @@ func (w *watching) list(ctx context.Context, i int, prefix string) error {
 		return err
 	}
 	before := w.keys[i]
-	w.keys[i], w.ids[i] = map[string]cluster.Entry{}, h
+	w.keys[i], w.stand[i], w.ids[i] = map[string]cluster.Entry{}, map[string]int64{}, h
 	for _, p := range pairs {
 		w.take(i, prefix, p, before)
 	}
@@ -145,6 +165,7 @@ func (w *watching) list(ctx context.Context, i int, prefix string) error {
 // take takes a key that is there. One that cannot be read counts as missing.
 func (w *watching) take(i int, prefix string, p pair, before map[string]cluster.Entry) {
 	delete(w.keys[i], p.key)
+	w.stand[i][p.key] = p.revision
 	name := strings.TrimPrefix(p.key, prefix)
 	if strings.Contains(name, "/") {
 		return // of another service, whose name is longer
@@ -152,7 +173,7 @@ func (w *watching) take(i int, prefix string, p pair, before map[string]cluster.
 	e, err := cluster.Decode([]byte(p.value))
 	switch {
 	case err != nil:
-	case e.Addr != name && e.Instance != "":
+	case e.Addr != name && e.Instance != "": // a stranger may have another name for it
 		err = fmt.Errorf("%w: it has the address %s", cluster.ErrEntry, e.Addr)
 	case w.cfg.Cluster != "" && e.Cluster != w.cfg.Cluster && e.Instance != "":
 		err = fmt.Errorf("%w: %q, not %q", cluster.ErrOtherCluster, e.Cluster, w.cfg.Cluster)
@@ -161,7 +182,7 @@ func (w *watching) take(i int, prefix string, p pair, before map[string]cluster.
 		return
 	}
 	if _, known := before[p.key]; known || before == nil || p.revision > w.ids[i].revision {
-		w.problem(fmt.Errorf("etcd: key %s: %w", p.key, err))
+		w.problem(fmt.Errorf("etcd: key %q: %w", p.key, err))
 	}
 }
 
@@ -170,14 +191,12 @@ func (w *watching) apply(i int, prefix string, b batch) {
 	for _, p := range b.changes {
 		if p.revision == 0 {
 			delete(w.keys[i], p.key)
+			delete(w.stand[i], p.key)
 		} else {
 			w.take(i, prefix, p, nil)
 		}
 	}
 	w.ids[i].revision = max(w.ids[i].revision, b.revision)
-	if len(b.changes) > 0 {
-		w.show()
-	}
 }
 
 // probe asks etcd whether it is there, and the one that the view is of.
@@ -194,22 +213,42 @@ func (w *watching) probe(ctx context.Context) error {
 	return nil
 }
 
-// limit gives a request to etcd as long as a probe is apart from the next.
-func (w *watching) limit(ctx context.Context) (context.Context, context.CancelFunc) {
-	ctx, cancel := context.WithCancel(ctx)
-	timer := w.clock.after(min(w.cfg.Probe, 5*time.Second))
-	go func() {
-		select {
-		case <-timer:
-			cancel()
-		case <-ctx.Done():
+// compare looks, after etcd was out of reach, whether it is the one that the view is of: one that
+// has lost its data, or was restored, may be past the view's revision by now, and its watch would
+// go on with a hole.
+func (w *watching) compare(ctx context.Context) error {
+	ctx, cancel := w.limit(ctx)
+	defer cancel()
+	for i, prefix := range w.cfg.prefixes() {
+		n, last, h, err := w.store.newest(ctx, prefix)
+		if err != nil {
+			return err
 		}
-	}()
-	return ctx, cancel
+		known := int64(0)
+		for _, revision := range w.stand[i] {
+			known = max(known, revision)
+		}
+		if h.id != w.ids[i].id || h.revision < w.ids[i].revision || n != int64(len(w.stand[i])) ||
+			last.revision != known || last.revision != w.stand[i][last.key] {
+			return errCompacted // or changes are on their way: a list has them too
+		}
+	}
+	return nil
 }
 
-// show tells the view.
+// limit gives a request to etcd as long as a probe is apart from the next.
+func (w *watching) limit(ctx context.Context) (context.Context, context.CancelFunc) {
+	return w.clock.limit(ctx, min(w.cfg.Probe, 5*time.Second))
+}
+
+// show tells the view. Of changes that come one after the other the next view follows after
+// minSpan, or four times as long as this one took: they take a fifth of the time of a core at most.
 func (w *watching) show() {
+	begin := w.clock.now()
+	defer func() {
+		end := w.clock.now()
+		w.nextAt = end + max(minSpan, 4*(end-begin))
+	}()
 	var list []cluster.Entry
 	for _, keys := range w.keys {
 		list = append(list, slices.Collect(maps.Values(keys))...)

@@ -11,6 +11,7 @@ import (
 	pb "go.etcd.io/etcd/api/v3/etcdserverpb"
 	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
 	clientv3 "go.etcd.io/etcd/client/v3"
+	"google.golang.org/grpc/connectivity"
 )
 
 // store is what this package asks of etcd: the tests have a model of it.
@@ -21,16 +22,20 @@ type store interface {
 	renew(ctx context.Context, lease int64) (ttl time.Duration, err error)
 	// revoke ends a lease; its keys go.
 	revoke(ctx context.Context, lease int64) error
-	// get returns a key; one that is not there has revision 0.
-	get(ctx context.Context, key string) (pair, header, error)
+	// get returns keys as they are at one time; one that is not there has revision 0.
+	get(ctx context.Context, keys ...string) ([]pair, header, error)
 	// put writes pairs under a lease if each key still has its pair's revision: all, or none. It
-	// reports whether it did.
+	// reports whether it did. A key whose pair has no value is not there afterwards.
 	put(ctx context.Context, lease int64, pairs ...pair) (bool, header, error)
 	// list returns all keys with a prefix.
 	list(ctx context.Context, prefix string) ([]pair, header, error)
+	// newest returns how many keys with a prefix there are, and the one that was changed last.
+	newest(ctx context.Context, prefix string) (int64, pair, header, error)
 	// watch sends the changes to keys with a prefix from a revision on, until the context ends or a
 	// batch has an error, which is the last one. errCompacted: the revision is not there any more.
 	watch(ctx context.Context, prefix string, from int64) <-chan batch
+	// lost is closed when there is no connection to etcd any more, unless the context ends before.
+	lost(ctx context.Context) <-chan struct{}
 }
 
 // pair is a key with its value, and the revision of its last change.
@@ -122,16 +127,23 @@ func (r real) revoke(ctx context.Context, lease int64) error {
 	return err
 }
 
-func (r real) get(ctx context.Context, key string) (p pair, h header, err error) {
-	resp, err := r.c.Get(ctx, key)
+func (r real) get(ctx context.Context, keys ...string) (list []pair, h header, err error) {
+	var reads []clientv3.Op
+	for _, key := range keys {
+		reads = append(reads, clientv3.OpGet(key))
+	}
+	resp, err := r.c.Txn(ctx).Then(reads...).Commit()
 	if err != nil {
-		return p, h, r.cause(err)
+		return nil, h, r.cause(err)
 	}
-	p.key, h = key, header{resp.Header.ClusterId, resp.Header.Revision}
-	for _, kv := range resp.Kvs {
-		p.value, p.revision = string(kv.Value), kv.ModRevision
+	for i, key := range keys {
+		p := pair{key: key}
+		for _, kv := range resp.Responses[i].GetResponseRange().Kvs {
+			p.value, p.revision = string(kv.Value), kv.ModRevision
+		}
+		list = append(list, p)
 	}
-	return p, h, nil
+	return list, header{resp.Header.ClusterId, resp.Header.Revision}, nil
 }
 
 func (r real) put(ctx context.Context, lease int64, pairs ...pair) (bool, header, error) {
@@ -139,8 +151,13 @@ func (r real) put(ctx context.Context, lease int64, pairs ...pair) (bool, header
 	var writes []clientv3.Op
 	for _, p := range pairs {
 		conditions = append(conditions, clientv3.Compare(clientv3.ModRevision(p.key), "=", p.revision))
-		writes = append(writes,
-			clientv3.OpPut(p.key, p.value, clientv3.WithLease(clientv3.LeaseID(lease))))
+		switch {
+		case p.value != "":
+			writes = append(writes,
+				clientv3.OpPut(p.key, p.value, clientv3.WithLease(clientv3.LeaseID(lease))))
+		case p.revision != 0:
+			writes = append(writes, clientv3.OpDelete(p.key))
+		}
 	}
 	resp, err := r.c.Txn(ctx).If(conditions...).Then(writes...).Commit()
 	switch {
@@ -161,6 +178,30 @@ func (r real) list(ctx context.Context, prefix string) (list []pair, h header, e
 		list = append(list, pair{string(kv.Key), string(kv.Value), kv.ModRevision})
 	}
 	return list, header{resp.Header.ClusterId, resp.Header.Revision}, nil
+}
+
+func (r real) newest(
+	ctx context.Context, prefix string,
+) (n int64, p pair, h header, err error) {
+	resp, err := r.c.Get(ctx, prefix, clientv3.WithPrefix(), clientv3.WithKeysOnly(),
+		clientv3.WithSort(clientv3.SortByModRevision, clientv3.SortDescend), clientv3.WithLimit(1))
+	if err != nil {
+		return 0, p, h, r.cause(err)
+	}
+	for _, kv := range resp.Kvs {
+		p.key, p.revision = string(kv.Key), kv.ModRevision
+	}
+	return resp.Count, p, header{resp.Header.ClusterId, resp.Header.Revision}, nil
+}
+
+func (r real) lost(ctx context.Context) <-chan struct{} {
+	to := make(chan struct{})
+	go func() {
+		if r.c.ActiveConnection().WaitForStateChange(ctx, connectivity.Ready) {
+			close(to)
+		}
+	}()
+	return to
 }
 
 // watch wants a leader: a member that is cut off from the others would be silent. The client's

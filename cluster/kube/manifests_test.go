@@ -1,13 +1,17 @@
 package kube
 
 import (
+	"net"
 	"os"
 	"path/filepath"
+	"slices"
+	"strconv"
 	"strings"
 	"testing"
 
 	apps "k8s.io/api/apps/v1"
 	core "k8s.io/api/core/v1"
+	discovery "k8s.io/api/discovery/v1"
 	policy "k8s.io/api/policy/v1"
 	rbac "k8s.io/api/rbac/v1"
 	"sigs.k8s.io/yaml"
@@ -44,6 +48,34 @@ func manifests(t *testing.T, text string) (list []any) {
 	return list
 }
 
+// port is the one that servers have in the manifests.
+const port = 31850
+
+// pods looks at a StatefulSet: its pods are those of the Service, are asked at their port, and may
+// do no more than they need.
+func pods(t *testing.T, file string, s *apps.StatefulSetSpec) {
+	t.Helper()
+	c := s.Template.Spec.Containers[0]
+	if s.ServiceName != "erpc" || s.Template.Labels["app"] != "erpc" ||
+		s.Selector.MatchLabels["app"] != "erpc" || len(c.Resources.Limits) != 2 || len(c.Ports) != 1 ||
+		c.Ports[0].Protocol != core.ProtocolUDP || c.Ports[0].ContainerPort != port {
+		t.Errorf("%s: the StatefulSet: %+v", file, s)
+	}
+	for _, p := range []*core.Probe{c.ReadinessProbe, c.LivenessProbe} {
+		if p == nil || p.Exec == nil ||
+			!slices.Contains(p.Exec.Command, net.JoinHostPort("127.0.0.1", strconv.Itoa(port))) {
+			t.Errorf("%s: a probe: %+v", file, p)
+		}
+	}
+	pod, own := s.Template.Spec.SecurityContext, c.SecurityContext
+	if pod == nil || pod.RunAsNonRoot == nil || !*pod.RunAsNonRoot || own == nil ||
+		own.ReadOnlyRootFilesystem == nil || !*own.ReadOnlyRootFilesystem ||
+		own.AllowPrivilegeEscalation == nil || *own.AllowPrivilegeEscalation ||
+		own.Capabilities == nil || !slices.Contains(own.Capabilities.Drop, "ALL") {
+		t.Errorf("%s: pods may do more than they need: %+v %+v", file, pod, own)
+	}
+}
+
 // TestManifests: the files decode strictly; the Service is headless and has the port that a Source
 // looks for, its pods and the StatefulSet's are the same, and those have probes and limits. Clients
 // may do what the informer does.
@@ -64,25 +96,33 @@ func TestManifests(t *testing.T) {
 			case *core.Service:
 				p := v.Spec.Ports
 				if v.Spec.ClusterIP != core.ClusterIPNone || v.Spec.Selector["app"] != "erpc" ||
-					len(p) != 1 || p[0].Name != "erpc" || p[0].Protocol != core.ProtocolUDP {
+					len(p) != 1 || p[0].Name != "erpc" || p[0].Protocol != core.ProtocolUDP ||
+					p[0].Port != port || p[0].TargetPort.IntValue() != 0 || v.Name != "erpc" {
 					t.Errorf("%s: the Service: %+v", file, v.Spec)
 				}
 			case *apps.StatefulSet:
-				c := v.Spec.Template.Spec.Containers[0]
-				if v.Spec.ServiceName != "erpc" || v.Spec.Template.Labels["app"] != "erpc" ||
-					c.ReadinessProbe == nil || c.LivenessProbe == nil || len(c.Resources.Limits) != 2 ||
-					c.Ports[0].Protocol != core.ProtocolUDP {
-					t.Errorf("%s: the StatefulSet: %+v", file, v.Spec)
-				}
+				pods(t, file, &v.Spec)
 			case *policy.PodDisruptionBudget:
-				if v.Spec.MaxUnavailable == nil || v.Spec.Selector.MatchLabels["app"] != "erpc" {
+				if v.Spec.MaxUnavailable == nil || v.Spec.MaxUnavailable.IntValue() != 1 ||
+					v.Spec.Selector.MatchLabels["app"] != "erpc" {
 					t.Errorf("%s: the budget: %+v", file, v.Spec)
 				}
 			case *rbac.Role:
 				r := v.Rules
 				if len(r) != 1 || strings.Join(r[0].Resources, " ") != "endpointslices" ||
-					strings.Join(r[0].Verbs, " ") != "list watch" {
-					t.Errorf("%s: the role: %+v", file, r)
+					strings.Join(r[0].APIGroups, " ") != discovery.GroupName ||
+					strings.Join(r[0].Verbs, " ") != "list watch" || v.Name != "erpc-client" {
+					t.Errorf("%s: the role: %+v", file, v)
+				}
+			case *rbac.RoleBinding:
+				want := rbac.RoleRef{APIGroup: rbac.GroupName, Kind: "Role", Name: "erpc-client"}
+				if v.RoleRef != want || len(v.Subjects) != 1 ||
+					v.Subjects[0] != (rbac.Subject{Kind: rbac.ServiceAccountKind, Name: "erpc-client"}) {
+					t.Errorf("%s: the binding: %+v", file, v)
+				}
+			case *core.ServiceAccount:
+				if v.Name != "erpc-client" {
+					t.Errorf("%s: the account: %s", file, v.Name)
 				}
 			}
 		}

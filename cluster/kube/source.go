@@ -1,19 +1,24 @@
 package kube
 
 import (
+	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"net"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
+	"time"
 
 	discovery "k8s.io/api/discovery/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	meta "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
-	"k8s.io/client-go/informers"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/watch"
 	"k8s.io/client-go/kubernetes"
 	listers "k8s.io/client-go/listers/discovery/v1"
 	"k8s.io/client-go/tools/cache"
@@ -72,14 +77,17 @@ type watching struct {
 func (s *Source) Watch(
 	ctx context.Context, update func(cluster.View), _ func(error),
 ) error {
-	only := labels.Set{discovery.LabelServiceName: s.cfg.Service}.String()
-	factory := informers.NewSharedInformerFactoryWithOptions(s.client, 0,
-		informers.WithNamespace(s.cfg.Namespace),
-		informers.WithTweakListOptions(func(o *meta.ListOptions) { o.LabelSelector = only }))
-	slices := factory.Discovery().V1().EndpointSlices()
-	w := &watching{Source: s, lister: slices.Lister(), update: update}
-	informer := slices.Informer()
-	changed := func() { w.tell(nil) }
+	w := &watching{Source: s, update: update}
+	informer := cache.NewSharedIndexInformer(
+		cache.ToListWatcherWithWatchListSemantics(&cache.ListWatch{
+			ListWithContextFunc: w.list, WatchFuncWithContext: w.watch}, s.client),
+		new(discovery.EndpointSlice), 0, cache.Indexers{})
+	w.lister = listers.NewEndpointSliceLister(informer.GetIndexer())
+	changed := func() {
+		w.mu.Lock()
+		defer w.mu.Unlock()
+		w.tell(nil)
+	}
 	if _, err := informer.AddEventHandler(cache.ResourceEventHandlerFuncs{
 		AddFunc:    func(any) { changed() },
 		UpdateFunc: func(any, any) { changed() }, // also of a list that is as it was
@@ -88,30 +96,88 @@ func (s *Source) Watch(
 		return err
 	}
 	err := informer.SetWatchErrorHandlerWithContext(
-		func(_ context.Context, _ *cache.Reflector, err error) {
-			if !apierrors.IsResourceExpired(err) && !apierrors.IsGone(err) { // a list follows at once
-				w.tell(named(err))
-			}
-		})
+		func(context.Context, *cache.Reflector, error) {}) // list and watch tell them
 	if err != nil {
 		return err
 	}
-	factory.StartWithContext(ctx)
-	defer factory.Shutdown()
+	var running sync.WaitGroup
+	running.Go(func() { informer.RunWithContext(ctx) })
+	defer running.Wait()
 	if cache.WaitForCacheSync(ctx.Done(), informer.HasSynced) {
 		w.mu.Lock()
 		w.synced = true
-		w.mu.Unlock()
 		w.tell(nil)
+		w.mu.Unlock()
 	}
 	<-ctx.Done()
 	return ctx.Err()
 }
 
-// tell tells the view, once the first list is there or has failed.
-func (w *watching) tell(err error) {
+// patience is how long an API server may take for a list, or for the beginning of a watch.
+var patience = 15 * time.Second // the tests have less
+
+// errUnable means that an API server may not be able to send all slices with a watch: a list
+// follows, and tells what it knows.
+var errUnable = errors.New("no initial events")
+
+// list asks for the slices of the Service.
+func (w *watching) list(
+	ctx context.Context, o meta.ListOptions,
+) (list runtime.Object, err error) {
+	o.LabelSelector = labels.Set{discovery.LabelServiceName: w.cfg.Service}.String()
+	w.ask(ctx, func(ctx context.Context) error {
+		list, err = w.client.DiscoveryV1().EndpointSlices(w.cfg.Namespace).List(ctx, o)
+		return err
+	})
+	return list, err
+}
+
+// watch asks for their changes, or for all of them first where the API server can do that.
+func (w *watching) watch(
+	ctx context.Context, o meta.ListOptions,
+) (changes watch.Interface, err error) {
+	o.LabelSelector = labels.Set{discovery.LabelServiceName: w.cfg.Service}.String()
+	w.ask(ctx, func(ctx context.Context) error {
+		changes, err = w.client.DiscoveryV1().EndpointSlices(w.cfg.Namespace).Watch(ctx, o)
+		if o.SendInitialEvents != nil && apierrors.ReasonForError(err) != "" {
+			return errUnable
+		}
+		return err
+	})
+	return changes, err
+}
+
+// ask makes a request, and gives it up if no answer comes. It tells why the API server cannot be
+// asked, or that it can again: the informer says neither that a connection is refused or silent,
+// nor that a Service has no slices still.
+func (w *watching) ask(ctx context.Context, request func(context.Context) error) {
+	limited, giveUp := context.WithCancel(ctx) // a watch that has begun lasts as long as ctx
+	over := false                              // under mu
+	late := time.AfterFunc(patience, func() {
+		w.mu.Lock()
+		defer w.mu.Unlock()
+		if !over {
+			w.tell(named(fmt.Errorf("no answer within %v", patience)))
+			giveUp()
+		}
+	})
+	defer late.Stop()
+	err := request(limited)
 	w.mu.Lock()
 	defer w.mu.Unlock()
+	over = true
+	switch {
+	case ctx.Err() != nil || err == errUnable:
+	case apierrors.IsResourceExpired(err) || apierrors.IsGone(err): // a list follows at once
+	case err != nil:
+		w.tell(named(err))
+	case w.err != nil:
+		w.tell(nil)
+	}
+}
+
+// tell tells the view, once the first list is there or has failed. It holds mu.
+func (w *watching) tell(err error) {
 	if !w.synced && err == nil || err != nil && w.err != nil {
 		return
 	}
@@ -121,6 +187,18 @@ func (w *watching) tell(err error) {
 		list = nil // a lister of memory does not fail
 	}
 	w.update(cluster.NewView(w.entries(list), 0, err))
+}
+
+// better orders the entries of one address, which may be in several slices for a while: one that
+// does not drain is first. The rest makes no difference but that it is always the same.
+func better(a, b cluster.Entry) int {
+	switch {
+	case a.Draining != b.Draining && b.Draining:
+		return -1
+	case a.Draining != b.Draining:
+		return 1
+	}
+	return cmp.Or(strings.Compare(a.Zone, b.Zone), strings.Compare(a.Name, b.Name))
 }
 
 // entries returns the endpoints of one family of addresses: IPv4 if there are some.
@@ -138,6 +216,7 @@ func (w *watching) entries(list []*discovery.EndpointSlice) []cluster.Entry {
 			}
 		}
 		if len(found) > 0 {
+			slices.SortFunc(found, better)
 			return found
 		}
 	}

@@ -186,6 +186,12 @@ func (a *apiServer) expire() {
 	a.moved = make(chan struct{})
 }
 
+// What an apiServer does instead of an answer.
+const (
+	hangs = -1 - iota
+	drops
+)
+
 func (a *apiServer) answer(status int) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -201,6 +207,10 @@ func (a *apiServer) ServeHTTP(w http.ResponseWriter, q *http.Request) {
 	w.Header().Set("Content-Type", "application/json")
 	query := q.URL.Query()
 	switch {
+	case refuse == hangs:
+		<-q.Context().Done()
+	case refuse == drops:
+		panic(http.ErrAbortHandler)
 	case refuse != 0:
 		fail(w, refuse, "Forbidden")
 	case q.URL.Path != "/apis/discovery.k8s.io/v1/namespaces/default/endpointslices" ||
@@ -294,6 +304,45 @@ func TestHTTP(t *testing.T) {
 	a.answer(0)
 	a.change("MODIFIED", slice("web-2", "web-2"))
 	has(t, r, "web-2")
+}
+
+// TestAway: an API server that drops connections, or does not answer, is named, at first and later,
+// and the view says when it is back, also if the Service has no slices.
+func TestAway(t *testing.T) {
+	before := patience
+	patience = 50 * time.Millisecond
+	t.Cleanup(func() { patience = before })
+	for _, pods := range [][]string{{"web-0"}, nil} {
+		for _, refuse := range []int{hangs, drops} {
+			a, h := newAPIServer(t)
+			c, err := kubernetes.NewForConfig(&rest.Config{Host: h.URL,
+				ContentConfig: rest.ContentConfig{ContentType: "application/json"}})
+			if err != nil {
+				t.Fatal(err)
+			}
+			if pods != nil {
+				a.change("ADDED", slice("web-1", pods...))
+			}
+			a.answer(refuse)
+			r := resolver(t, c)
+			for range 2 {
+				failing(t, r, cluster.ErrUnavailable)
+				a.answer(0)
+				has(t, r, pods...)
+				a.answer(refuse)
+				h.CloseClientConnections()
+			}
+		}
+	}
+}
+
+// TestTwice: of an endpoint that is in two slices the one that does not drain counts.
+func TestTwice(t *testing.T) {
+	for range 20 {
+		r := resolver(t, fake.NewClientset(slice("web-1", "web-0+"), slice("web-2", "web-0"),
+			slice("web-3", "web-0+")))
+		has(t, r, "web-0")
+	}
 }
 
 // TestTLS: an API server that speaks no TLS to a client that does.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"net/url"
+	"os"
 	"sync"
 	"testing"
 	"time"
@@ -83,9 +84,20 @@ func TestTwoClaims(t *testing.T) {
 		}
 	}
 	register(t, c, config(), cluster.Entry{Addr: "10.0.0.2:1"})
-	_, err := etcd.Register(ctx, c, config(), cluster.Entry{Addr: "10.0.0.2:1"})
-	if !errors.Is(err, cluster.ErrAddressTaken) {
-		t.Errorf("two servers without names: %v", err)
+	both := map[string]string{"udp": "10.0.0.2:1", "grpc": "10.0.0.2:1"}
+	for _, transports := range []map[string]string{nil, both} {
+		_, err := etcd.Register(ctx, c, config(),
+			cluster.Entry{Addr: "10.0.0.2:1", Transports: transports})
+		if !errors.Is(err, cluster.ErrAddressTaken) {
+			t.Errorf("two servers without names, the second serves %v: %v", transports, err)
+		}
+	}
+	register(t, c, config(), cluster.Entry{Addr: "10.0.0.3:1", Name: "web-3"})
+	register(t, c, config(), cluster.Entry{Addr: "10.0.0.3:1", Name: "web-3",
+		Transports: map[string]string{"grpc": "10.0.0.3:1"}})
+	resp, err := c.Get(ctx, "erpc/v1/servers/web/10.0.0.3:1")
+	if must(t, err); resp.Count != 0 {
+		t.Error("an entry of before stands beside that of a process that serves gRPC too")
 	}
 	later := register(t, c, config(), cluster.Entry{Addr: "10.0.0.1:1", Name: "web-0"})
 	if later.Held() {
@@ -112,6 +124,34 @@ func TestDeleted(t *testing.T) {
 	must(t, err)
 	has(t, names, "it is deleted")
 	has(t, names, "it is back", "10.0.0.1:1")
+}
+
+// TestDataLost: an etcd that comes back without its data, as the same cluster, and has had more
+// changes than before when a client reaches it. The client sees what stands there now.
+func TestDataLost(t *testing.T) {
+	ctx := within(t)
+	n := startNode(t)
+	cfg := config()
+	cfg.Probe = time.Hour
+	names := resolve(t, n.client(), cfg, cluster.Config{})
+	for _, addr := range []string{"10.0.0.1:1", "10.0.0.2:1"} {
+		_, err := n.client().Put(ctx, "web/"+addr, `{"Op":0,"Addr":"`+addr+`"}`)
+		must(t, err)
+	}
+	has(t, names, "those of before", "10.0.0.1:1", "10.0.0.2:1")
+	id := n.etcd.Server.Cluster().ID()
+	n.stop()
+	must(t, os.RemoveAll(n.cfg.Dir))
+	n.start()
+	if n.etcd.Server.Cluster().ID() != id {
+		t.Fatal("it is another cluster")
+	}
+	c := n.client()
+	for _, addr := range []string{"10.0.0.3:1", "10.0.0.2:1", "10.0.0.2:1", "10.0.0.2:1"} {
+		_, err := c.Put(ctx, "web/"+addr, `{"Op":0,"Addr":"`+addr+`"}`)
+		must(t, err)
+	}
+	has(t, names, "those of now", "10.0.0.2:1", "10.0.0.3:1")
 }
 
 // TestWrongEtcd: another etcd than the one that is meant.

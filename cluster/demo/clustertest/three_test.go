@@ -1,13 +1,17 @@
 package clustertest
 
 import (
+	"errors"
 	"fmt"
 	"net"
 	"net/url"
 	"strings"
 	"testing"
+	"time"
 
 	"go.etcd.io/etcd/server/v3/embed"
+
+	"github.com/userspace-rpc/erpc/cluster"
 )
 
 // startThree starts an etcd of three members.
@@ -80,9 +84,25 @@ func TestMemberKilled(t *testing.T) {
 		default:
 		}
 	}
-	for !first.Held() {
+	begin := time.Now()
+	for time.Since(begin) < config().TTL || !first.Held() { // the lease of before would be over
 		_, err := p.Call(ctx, 1, nil)
 		must(t, err)
 	}
 	has(t, names, "both", first.Entry().Addr, second)
+}
+
+// TestNoLeader: the watch of a member that has lost the two others fails.
+func TestNoLeader(t *testing.T) {
+	members := startThree(t)
+	cfg := config()
+	cfg.Probe = time.Hour
+	names := resolve(t, members[0].client(), cfg, cluster.Config{})
+	register(t, members[0].client(), config(), cluster.Entry{Addr: "10.0.0.1:1"})
+	has(t, names, "the server", "10.0.0.1:1")
+	members[1].stop()
+	members[2].stop()
+	until(t, names, "there is no leader", func(v cluster.View) bool {
+		return errors.Is(v.Err, cluster.ErrUnavailable) && len(v.Entries) == 1
+	})
 }

@@ -7,6 +7,7 @@ import (
 	"io"
 	"slices"
 	"strings"
+	"sync"
 	"time"
 
 	clientv3 "go.etcd.io/etcd/client/v3"
@@ -98,9 +99,11 @@ func (c *fleet) close() (err error) {
 	if c.loop != nil {
 		err = errors.Join(err, c.loop.Close())
 	}
+	var ends sync.WaitGroup // each may wait for an etcd that is away
 	for _, n := range c.nodes {
-		n.end(false)
+		ends.Go(func() { n.end(false) })
 	}
+	ends.Wait()
 	if c.client != nil {
 		err = errors.Join(err, c.client.Close())
 	}

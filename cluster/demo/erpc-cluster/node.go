@@ -81,7 +81,10 @@ func (c *nodeCmd) Run(e *cli.Env) error {
 	addr := tr.LocalAddr().String()
 	served := make(chan error, 1)
 	go func() { served <- server.Serve(tr) }()
-	reg, err = etcd.Register(e.Ctx, client, configOf(time.Duration(c.TTL)*time.Second),
+	ctx, end := context.WithCancel(e.Ctx) // with the parent
+	defer end()
+	go func() { _, _ = io.Copy(io.Discard, e.In); end() }()
+	reg, err = etcd.Register(ctx, client, configOf(time.Duration(c.TTL)*time.Second),
 		cluster.Entry{Addr: addr, Name: c.Name, Zone: c.Zone})
 	if err != nil {
 		return err
@@ -94,22 +97,24 @@ func (c *nodeCmd) Run(e *cli.Env) error {
 	if _, err = fmt.Fprintln(e.Out, string(text)); err != nil {
 		return err
 	}
-	ended := make(chan struct{})
-	go func() { _, _ = io.Copy(io.Discard, e.In); close(ended) }()
 	select {
 	case err = <-served:
 		return err
 	case <-reg.Done():
 		return reg.Err()
-	case <-ended:
-	case <-e.Ctx.Done():
+	case <-ctx.Done():
 	}
-	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
-	defer cancel()
-	if err := reg.Close(ctx); err != nil { // etcd is away: the lease ends
+	if err := in(2*time.Second, reg.Close); err != nil { // etcd is away: the lease ends
 		fmt.Fprintln(e.Err, cli.OneLine(err))
 	}
-	return server.Shutdown(ctx)
+	return in(5*time.Second, server.Shutdown)
+}
+
+// in calls fn with a context that ends after d.
+func in(d time.Duration, fn func(context.Context) error) error {
+	ctx, cancel := context.WithTimeout(context.Background(), d)
+	defer cancel()
+	return fn(ctx)
 }
 
 // node is a server's process, as its parent has it.
