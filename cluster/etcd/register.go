@@ -240,16 +240,7 @@ func (r *Registration) keep() {
 
 // limit returns a context for a request: it ends when another try is due.
 func (r *Registration) limit() (context.Context, context.CancelFunc) {
-	ctx, cancel := context.WithCancel(r.ctx)
-	timer := r.clock.after(time.Duration(r.ttl.Load()) / 3)
-	go func() {
-		select {
-		case <-timer:
-			cancel()
-		case <-ctx.Done():
-		}
-	}()
-	return ctx, cancel
+	return r.clock.limit(r.ctx, time.Duration(r.ttl.Load())/3)
 }
 
 // renew renews the lease, or claims the entry anew if there is none any more, and looks whether the

@@ -196,16 +196,7 @@ func (w *watching) probe(ctx context.Context) error {
 
 // limit gives a request to etcd as long as a probe is apart from the next.
 func (w *watching) limit(ctx context.Context) (context.Context, context.CancelFunc) {
-	ctx, cancel := context.WithCancel(ctx)
-	timer := w.clock.after(min(w.cfg.Probe, 5*time.Second))
-	go func() {
-		select {
-		case <-timer:
-			cancel()
-		case <-ctx.Done():
-		}
-	}()
-	return ctx, cancel
+	return w.clock.limit(ctx, min(w.cfg.Probe, 5*time.Second))
 }
 
 // show tells the view.
