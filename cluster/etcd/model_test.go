@@ -316,7 +316,9 @@ func (p *process) put(
 		m.revision++
 		ok, h.revision = true, m.revision
 		for _, q := range pairs {
-			m.keys[q.key] = modelKey{q.value, m.revision, lease}
+			if m.keys[q.key] = (modelKey{q.value, m.revision, lease}); q.value == "" {
+				delete(m.keys, q.key)
+			}
 			m.log = append(m.log, pair{q.key, q.value, m.revision})
 		}
 		m.move()

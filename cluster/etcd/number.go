@@ -2,10 +2,7 @@ package etcd
 
 import (
 	"context"
-	"crypto/rand"
-	"encoding/hex"
 	"fmt"
-	mathrand "math/rand/v2"
 	"strings"
 	"sync/atomic"
 	"time"
@@ -26,6 +23,7 @@ type Number struct {
 	clock  clock
 	prefix string
 	owner  string // the value of the claim
+	id     string // of this process
 	ctx    context.Context
 	cancel context.CancelFunc
 	done   chan struct{} // closed when nobody renews it any more
@@ -57,12 +55,11 @@ func claimNumber(
 	if strings.Contains(zone, "/") {
 		return nil, &erpc.ConfigError{Field: "Zone", Reason: "has a slash"}
 	}
+	id := newInstance()
 	if name == "" {
-		var random [8]byte
-		_, _ = rand.Read(random[:]) // never fails
-		name = hex.EncodeToString(random[:])
+		name = id
 	}
-	n := &Number{cfg: c, store: s, clock: k, owner: name, done: make(chan struct{}),
+	n := &Number{cfg: c, store: s, clock: k, owner: name, id: id, done: make(chan struct{}),
 		prefix: fmt.Sprintf("%s%s/%s/", clients, c.Service, zone)}
 	if err := n.claim(ctx); err != nil {
 		return nil, err
@@ -91,8 +88,9 @@ func (n *Number) claim(ctx context.Context) error {
 	if err != nil {
 		return named(err)
 	}
-	for try := range maxTries {
-		ok, err := n.try(ctx, lease, try)
+	taken := &taken{prefix: n.prefix, id: n.id, owner: n.owner, lease: lease}
+	for range maxTries {
+		ok, err := n.try(ctx, lease, taken)
 		if err != nil {
 			_ = n.store.revoke(ctx, lease) // else it ends by itself
 			return err
@@ -106,44 +104,21 @@ func (n *Number) claim(ctx context.Context) error {
 	return fmt.Errorf("%w: others were faster %d times", cluster.ErrUnavailable, maxTries)
 }
 
-// try claims a number that is free: that of an earlier process, or the lowest one, and after tries
-// in which others were faster one of the lowest ones, so that many clients that start at a time do
-// not all try the same. It reports false if another one was faster.
-func (n *Number) try(ctx context.Context, lease int64, tries int) (bool, error) {
-	list, h, err := n.store.list(ctx, n.prefix)
+// try claims a number that is free. It reports false if another one was faster.
+func (n *Number) try(ctx context.Context, lease int64, taken *taken) (bool, error) {
+	if err := taken.list(ctx, n.store); err != nil {
+		return false, err
+	}
+	p, number := taken.choose(func(i int) string { return fmt.Sprintf("%s%d", n.prefix, i) })
+	ok, h, err := n.store.put(ctx, lease, append(taken.leave(), p)...)
 	if err != nil {
 		return false, named(err)
 	}
-	if err = n.cfg.checkID(h); err != nil {
-		return false, err
-	}
-	taken := map[string]bool{}
-	p, number := pair{}, uint64(0)
-	for _, q := range list {
-		taken[q.key] = true
-		if q.value == n.owner {
-			p = q
-			_, _ = fmt.Sscanf(q.key[len(n.prefix):], "%d", &number) // 0 if a stranger wrote it
-		}
-	}
-	for skip := spread(tries); p.key == ""; number++ {
-		key := fmt.Sprintf("%s%d", n.prefix, number)
-		if !taken[key] {
-			if skip--; skip < 0 {
-				p = pair{key: key, value: n.owner}
-				break
-			}
-		}
-	}
-	ok, _, err := n.store.put(ctx, lease, p)
 	if ok {
-		n.value.Store(number)
+		n.value.Store(uint64(number))
 	}
-	return ok, named(err)
+	return ok, n.cfg.checkID(h)
 }
-
-// spread returns how many free numbers to pass over after so many tries in vain.
-func spread(tries int) int { return mathrand.IntN(1 << min(tries, 10)) }
 
 // keep renews the lease until Close.
 func (n *Number) keep() {

@@ -23,8 +23,8 @@ type store interface {
 	revoke(ctx context.Context, lease int64) error
 	// get returns a key; one that is not there has revision 0.
 	get(ctx context.Context, key string) (pair, header, error)
-	// put writes pairs under a lease if each key still has its pair's revision: all, or none. It
-	// reports whether it did.
+	// put writes pairs under a lease if each key still has its pair's revision: all, or none. A pair
+	// with an empty value deletes its key. It reports whether it did.
 	put(ctx context.Context, lease int64, pairs ...pair) (bool, header, error)
 	// list returns all keys with a prefix.
 	list(ctx context.Context, prefix string) ([]pair, header, error)
@@ -139,8 +139,11 @@ func (r real) put(ctx context.Context, lease int64, pairs ...pair) (bool, header
 	var writes []clientv3.Op
 	for _, p := range pairs {
 		conditions = append(conditions, clientv3.Compare(clientv3.ModRevision(p.key), "=", p.revision))
-		writes = append(writes,
-			clientv3.OpPut(p.key, p.value, clientv3.WithLease(clientv3.LeaseID(lease))))
+		write := clientv3.OpPut(p.key, p.value, clientv3.WithLease(clientv3.LeaseID(lease)))
+		if p.value == "" {
+			write = clientv3.OpDelete(p.key)
+		}
+		writes = append(writes, write)
 	}
 	resp, err := r.c.Txn(ctx).If(conditions...).Then(writes...).Commit()
 	switch {
