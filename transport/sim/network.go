@@ -30,7 +30,7 @@ type Network struct {
 
 	nodes     []*node
 	racks     []*rack
-	spines    []fabric // the upper switches: one, or as many as a rack has uplinks
+	spines    []fabric    // the upper switches: one, or as many as a rack has uplinks
 	endpoints []*Endpoint // open ones, and closed ones not yet seen to be so
 	opened    int         // endpoints ever made
 

@@ -97,20 +97,13 @@ func (l *load) pace(rate float64) {
 	}
 }
 
-// call makes calls. One that a server has refused because it may not serve is asked of another.
+// call makes calls. One that a server has refused since it may not serve is asked of another.
 func (l *load) call() {
 	buf := make([]byte, 0, 64)
 	for at := range l.due {
 		began := time.Now()
 		ctx, cancel := context.WithTimeout(context.Background(), 2*time.Second)
-		var answer []byte
-		var err error
-		for range 3 {
-			answer, err = l.pool.CallWith(ctx, erpc.CallOptions{Repeat: true}, buf[:0], tName, nil)
-			if !cluster.Refused(err) {
-				break
-			}
-		}
+		answer, err := l.pool.CallWith(ctx, erpc.CallOptions{Repeat: true}, buf[:0], tName, nil)
 		cancel()
 		took := time.Since(at)
 		l.mu.Lock()
