@@ -61,6 +61,17 @@
 //	erpc/v1/numbers/web/a/1
 //	6f1c8e0b2a94d357
 //
+// Clients that claim one have those, from 0:
+//
+//	erpc/v1/clients/web/a/0
+//	client-0
+//
+// Who finds others that want a number too writes a key below the same prefix, and takes the number
+// that its place in the line leaves:
+//
+//	erpc/v1/numbers/web/a/wait-6f1c8e0b2a94d357
+//	6f1c8e0b2a94d357
+//
 // "erpc" in the metadata is the version of this form, [Version]. Fields that are not known are
 // skipped; a form that old readers must not read gets another version. An entry of the naming
 // layout without it is a gRPC server of somebody else: its one transport is "grpc".

@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/tls"
 	"errors"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -97,7 +98,8 @@ func TestIdentity(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer func() { _ = p.Close() }()
-	for p.Servers()[0].State == erpc.ServerConnecting || p.Servers()[1].State == erpc.ServerConnecting {
+	connecting := func(s erpc.ServerStatus) bool { return s.State == erpc.ServerConnecting }
+	for slices.ContainsFunc(p.Servers(), connecting) {
 		if err := p.Ready(ctx); err != nil {
 			t.Fatal(err)
 		}
@@ -110,7 +112,8 @@ func TestIdentity(t *testing.T) {
 	}
 	mu.Lock()
 	defer mu.Unlock()
-	if len(told) != 1 || !errors.Is(told[0], ErrIdentity) || !strings.Contains(told[0].Error(), billing) {
+	if len(told) != 1 || !errors.Is(told[0], ErrIdentity) ||
+		!strings.Contains(told[0].Error(), billing) {
 		t.Errorf("told %v, want the entry of %s once", told, billing)
 	}
 }
@@ -124,17 +127,21 @@ func TestIdentityOf(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer func() { _ = r.Close() }()
-	for what, tt := range map[string]struct {
-		peer erpc.ConnectionState
-		want error
+	mine, key := erpc.ConnectionState{UID: 1000}, erpc.ConnectionState{UID: -1, PSK: true}
+	for _, tt := range []struct {
+		what   string
+		peer   erpc.ConnectionState
+		server bool
+		want   error
 	}{
-		"a client":                    {erpc.ConnectionState{UID: -1}, ErrIdentity},
-		"a shared key":                {erpc.ConnectionState{Client: true, PSK: true, UID: -1}, ErrIdentity},
-		"a process of this user":      {erpc.ConnectionState{Client: true, UID: 1000}, nil},
-		"a client, also of this user": {erpc.ConnectionState{UID: 1000}, ErrIdentity},
+		{"a client with a shared key", key, false, ErrIdentity},
+		{"a server with a shared key", key, true, ErrIdentity},
+		{"a client of this user", mine, false, ErrIdentity},
+		{"a server of this user", mine, true, nil},
 	} {
+		tt.peer.Client = tt.server
 		if err := r.Authorize(t.Context(), tt.peer); !errors.Is(err, tt.want) {
-			t.Errorf("%s: %v, want %v", what, err, tt.want)
+			t.Errorf("%s: %v, want %v", tt.what, err, tt.want)
 		}
 	}
 	for addr, want := range map[string]string{"10.0.0.1:1": "10.0.0.1", "web.example:1": "web.example",

@@ -8,7 +8,8 @@ import (
 	"github.com/userspace-rpc/erpc/transport/udp"
 )
 
-// TestPoolPaths: with Paths a server is called from as many ports, and it leaves with all of its sessions.
+// TestPoolPaths: with Paths a server is called from as many ports, and it leaves with all of its
+// sessions.
 func TestPoolPaths(t *testing.T) {
 	var loops []*erpc.Loop
 	for range 4 {

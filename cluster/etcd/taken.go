@@ -6,10 +6,10 @@ import (
 )
 
 // taken has the claims of numbers below a prefix, and the line of those that want one. Who is first
-// tries the lowest number that is free. If another one was faster, or some wait already, it writes a
-// key into the line, and the revision of that is its place: with n before it, it takes the free
-// number behind the n lowest. So those that come at a time each try another one, and leave no holes.
-// The key goes with the claim, or with the lease.
+// tries the lowest number that is free. If another one was faster, or some wait already, it writes
+// a key into the line, and the revision of that is its place: with n before it, it takes the free
+// number behind the n lowest. So those that come at a time each try another one, and leave no
+// holes. The key goes with the claim, or with the lease.
 type taken struct {
 	prefix string
 	id     string // of the process

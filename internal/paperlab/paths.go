@@ -60,8 +60,8 @@ func (c *simPathsCmd) Run(e *cli.Env) error {
 }
 
 func printPaths(w io.Writer, r *simlab.PathsResult) {
-	fmt.Fprintf(w, "Simulated racks with %d paths between them: a client's requests of %d B, %d under "+
-		"way, %d others on the first path, cc %s. Seed %d.\nAfter a warm-up of %s, %s count.\n\n",
+	fmt.Fprintf(w, "Simulated racks with %d paths between them: a client's requests of %d B, %d "+
+		"under way, %d others on the first path, cc %s. Seed %d.\nAfter a warm-up of %s, %s count.\n\n",
 		r.Paths, r.Size, r.Window, r.Rivals, r.Algorithm, r.Seed, seconds(r.Warmup), seconds(r.Duration))
 	t := cli.NewTable(w)
 	fmt.Fprintln(t, "policy\tgoodput\tp50\tp99\tcalls by path")

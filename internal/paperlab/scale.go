@@ -39,7 +39,8 @@ process: it takes some gigabytes and minutes.`
 }
 
 func (c *simScaleCmd) config() (f simlab.ScaleConfig, err error) {
-	f = simlab.ScaleConfig{Nodes: c.Nodes, Peers: c.Peers, Spines: c.Spines, Size: c.Size, Batch: c.Batch, Window: c.Window,
+	f = simlab.ScaleConfig{Nodes: c.Nodes, Peers: c.Peers, Spines: c.Spines, Size: c.Size,
+		Batch: c.Batch, Window: c.Window,
 		Warmup: c.Warmup, Duration: c.Duration, Seed: c.Seed}
 	if f.Threads, err = cli.Numbers("--threads", c.Threads, 1, 32); err != nil {
 		return f, err

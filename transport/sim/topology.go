@@ -107,8 +107,8 @@ func (n *Network) next(p *packet) *port {
 }
 
 // UplinkTo returns the number of the uplink by which packets from an endpoint to an address leave
-// its rack, with Spines the path that they take; -1 if they stay in the rack. The ports of both ends
-// are in it: another port may be another path.
+// its rack, with Spines the path that they take; -1 if they stay in the rack. The ports of both
+// ends are in it: another port may be another path.
 func (e *Endpoint) UplinkTo(to transport.Addr) int {
 	n := e.net
 	dst := n.nodeOf(&to)

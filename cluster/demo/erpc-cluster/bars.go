@@ -37,8 +37,8 @@ func barNames() (list []string) {
 	return list
 }
 
-// measured is a fleet of ten servers in two zones under load, and what was seen of it. The client is
-// in zone a.
+// measured is a fleet of ten servers in two zones under load, and what was seen of it. The client
+// is in zone a.
 type measured struct {
 	*fleet
 	cmd    *barsCmd
@@ -242,7 +242,8 @@ func (m *measured) roll() error {
 	}
 	uneven := m.uneven("a")
 	calls, lost := m.calls()
-	m.row(fmt.Sprintf("rolling restart of %d: calls lost, of %d", len(m.nodes), calls), "0", "%d", lost)
+	m.row(fmt.Sprintf("rolling restart of %d: calls lost, of %d", len(m.nodes), calls), "0", "%d",
+		lost)
 	m.row("load after 2 s: the server farthest from its part", "10 %", "%.1f %%", uneven)
 	return nil
 }
@@ -298,7 +299,8 @@ func (m *measured) zone() error {
 }
 
 // uneven returns by how much of its part of the calls a server of a zone has more or less than
-// that, the worst one, in percent, from 2 s from now on. The part of those of other zones is nothing.
+// that, the worst one, in percent, from 2 s from now on. The part of those of other zones is
+// nothing.
 func (m *measured) uneven(zone string) (worst float64) {
 	time.Sleep(2 * time.Second)
 	m.load.take()
