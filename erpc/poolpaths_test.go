@@ -74,6 +74,13 @@ func TestPoolPaths(t *testing.T) {
 	}
 	is(t, "one of them alone", p.SetServers([]string{b}, nil), nil)
 	ready(3)
+	for open := 0; open != 3; { // the sessions with the other one are closed
+		open = 0
+		for _, l := range loops {
+			open += l.Sessions()
+		}
+		is(t, "ready", p.Ready(t.Context()), nil)
+	}
 	for who, n := range ask() {
 		if who[0] != 'b' || n < 10 {
 			t.Errorf("%d calls by %s", n, who)

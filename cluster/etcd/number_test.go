@@ -15,8 +15,9 @@ import (
 
 // numbered is a client that has, or wants, a number.
 type numbered struct {
-	p *process
-	n *Number
+	p     *process
+	n     *Number
+	tries int
 }
 
 func (w *world) numberedClient(name string) *numbered {
@@ -28,6 +29,7 @@ func (w *world) numberedClient(name string) *numbered {
 // claim claims a number, as often as it takes.
 func (c *numbered) claim(w *world) {
 	for c.n == nil {
+		c.tries++
 		n, err := claimNumber(w.t.Context(), c.p, c.p.clock(), w.config(), "a", c.p.name)
 		if err != nil && !errors.Is(err, cluster.ErrUnavailable) {
 			w.t.Error(err)
@@ -59,13 +61,18 @@ func TestNumbers(t *testing.T) {
 		w := &world{t: t, m: newModel(), r: rand.New(rand.NewPCG(49, 3))}
 		var list []*numbered
 		var all sync.WaitGroup
-		for i := range 50 {
+		for i := range 150 {
 			c := w.numberedClient(fmt.Sprintf("client-%d", i))
 			list = append(list, c)
 			all.Go(func() { c.claim(w) })
 		}
 		all.Wait()
-		distinct(t, "at once", list, 49)
+		distinct(t, "at once", list, 149)
+		for _, c := range list {
+			if c.tries > 1 {
+				t.Errorf("%s has given up, since others were faster", c.p.name)
+			}
+		}
 
 		again := w.numberedClient("client-7") // and the old process is there still
 		if again.claim(w); again.n.Value() != list[7].n.Value() {
@@ -110,7 +117,7 @@ func TestNumbers(t *testing.T) {
 			c.p.set(func() { c.p.cut = false })
 		}
 		<-time.After(3 * ttl)
-		distinct(t, "after their leases", append(list, late...), 59)
+		distinct(t, "after their leases", append(list, late...), 159)
 		for _, c := range append(list, late...) {
 			_ = c.n.Close(t.Context())
 		}
