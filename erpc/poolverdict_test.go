@@ -6,8 +6,8 @@ import (
 	"github.com/userspace-rpc/erpc/erpc"
 )
 
-// TestPoolAfterVerdict: from when a Pool has noticed that a server is dead or silent, the first call
-// and every other one that begins ends well at another server, without asking that one.
+// TestPoolAfterVerdict: from when a Pool has noticed that a server is dead or silent, the first
+// call and every other one that begins ends well at another server, without asking that one.
 func TestPoolAfterVerdict(t *testing.T) {
 	for name, fail := range map[string]func(*farmServer){
 		"dead":   (*farmServer).die,
