@@ -84,6 +84,11 @@ bin/erpc-cluster: check-go
 cluster-demo: bin/erpc-cluster
 	bin/erpc-cluster demo --for 1m
 
+.PHONY: cluster-bars
+CLUSTERFLAGS =
+cluster-bars: bin/erpc-cluster
+	bin/erpc-cluster bars $(CLUSTERFLAGS)
+
 # mkdocs and mkdocs-material from the system; Debian: apt-get install mkdocs-material.
 .PHONY: site site-serve
 site:
@@ -112,6 +117,7 @@ help-dev:
 	@echo 'make raft-chaos       replicas that are killed, stopped, cut off and replaced for CHAOSTIME ($(CHAOSTIME))'
 	@echo 'make raft-upgrade     replicas that go from an older program to this one and back, under load, for UPGRADETIME'
 	@echo 'make raft-big         memory and pauses of members with BIGBYTES ($(BIGBYTES)) of keys and values'
+	@echo 'make cluster-bars     deaths, etcd away, rolling restarts, lost zones beside bars, two minutes; CLUSTERFLAGS'
 	@echo 'make hraft-suite      hashicorp/raft has its own tests run over memory, TCP and hraft'
 	@echo 'make grpc-suite       grpc-go has its own tests run over grpcerpc; make grpc-suites other software for it (SUITES); grpc-suites-all both, also with shm and with loss'
 	@echo 'make memcached-suite  memcached has its own tests run over erpc-kv, on Debian, with its source package'

@@ -3,6 +3,7 @@ package cluster
 import (
 	"context"
 	"errors"
+	"fmt"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -118,5 +119,23 @@ func TestConfig(t *testing.T) {
 	}
 	if _, err := NewResolver(script(nil), Config{Subset: -1}); !errors.Is(err, erpc.ErrConfig) {
 		t.Errorf("a negative subset: %v", err)
+	}
+}
+
+// BenchmarkView is what a change of one server costs a client: a new view, and the choice from it.
+func BenchmarkView(b *testing.B) {
+	for _, n := range []int{100, 1000, 10000} {
+		b.Run(fmt.Sprint(n), func(b *testing.B) {
+			list := fleet(n)
+			for i := range list {
+				list[i].Zone = string(rune('a' + i%3))
+			}
+			r := &Resolver{cfg: Config{Zone: "a", Subset: 20, Transport: UDP},
+				changed: make(chan struct{})}
+			b.ReportAllocs()
+			for b.Loop() {
+				r.take(NewView(list, 1, nil))
+			}
+		})
 	}
 }

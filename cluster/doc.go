@@ -61,6 +61,17 @@
 //	erpc/v1/numbers/web/a/1
 //	6f1c8e0b2a94d357
 //
+// Clients that claim one have those, from 0:
+//
+//	erpc/v1/clients/web/a/0
+//	client-0
+//
+// Who finds others that want a number too writes a key below the same prefix, and takes the number
+// that its place in the line leaves:
+//
+//	erpc/v1/numbers/web/a/wait-6f1c8e0b2a94d357
+//	6f1c8e0b2a94d357
+//
 // "erpc" in the metadata is the version of this form, [Version]. Fields that are not known are
 // skipped; a form that old readers must not read gets another version. An entry of the naming
 // layout without it is a gRPC server of somebody else: its one transport is "grpc".
@@ -85,6 +96,33 @@
 // take the lowest free ones. Servers without a number, as those of DNS, stand at the hash of their
 // address, where load is even only as chance has it.
 //
+// # Identities
+//
+// Entries are written by whoever may write to etcd, so what stands in them proves nothing. With TLS
+// a client checks a server in three ways. The TLS config of its Loops checks that the certificate
+// is of its authority, and names the host that was dialled or ServerName, which may be a name that
+// all servers of the service have. [Config.Trusts] says which identities entries may have. And
+// [Resolver.Authorize], for erpc.Config.Authorize of the Loops, demands of the server at an address
+// the identity that the entry of that address has:
+//
+//	resolver, err := cluster.NewResolver(source, cluster.Config{Trusts: func(id string) bool {
+//		return strings.HasSuffix(id, ".web.prod.example")
+//	}})
+//	loop, err := erpc.NewLoop(tr, erpc.Config{Authorize: resolver.Authorize,
+//		TLS: &tls.Config{RootCAs: ours, ServerName: "web.prod.example"}})
+//
+// A stranger who can write entries, and has no certificate that these take, can then read no call
+// and answer none. He can take servers away from clients, add addresses where nobody answers, and
+// send all calls to few servers: who may write there has to be few (package etcd has the role).
+// Without Trusts and ServerName anybody with any certificate of the authority can pose as a server.
+//
+// # Loads
+//
+// Entry.Load is for people, autoscalers and the application. No choice is made by it: it is some
+// seconds old, and by old loads all clients choose the same server until the next news
+// (Mitzenmacher, "How useful is old information?", 2000). A Pool knows something younger: which
+// servers are ready, and with erpc.LeastLoaded how many of its own calls each has not answered.
+//
 // # What can go wrong
 //
 // Each is a named error. Those of entries are reported (Config.OnProblem), and the entry counts as
@@ -94,6 +132,8 @@
 //	                 no instance
 //	ErrEntryVersion  an entry of a form of later
 //	ErrOtherCluster  an entry of another cluster (Config.Cluster) below the same key
+//	ErrIdentity      an entry with an identity that the client does not trust (Config.Trusts); a
+//	                 server whose certificate is not for its entry's (Resolver.Authorize)
 //	ErrAddressTaken  two servers claim one address: the first one has it, unless both have one
 //	                 Name, as a process that was started again has
 //	ErrReplaced      a server's entry was taken by a later process of its Name

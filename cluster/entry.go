@@ -32,13 +32,15 @@ type Entry struct {
 	Name string
 	// Instance is the registration's, drawn at random.
 	Instance string
-	// Identity is the name in the server's certificate; empty if it is the host of the address.
+	// Identity is the name in the server's certificate, a DNS name or a SPIFFE ID; empty if it is the
+	// host of the address. See Resolver.Authorize.
 	Identity string
 	// Zone is where the server stands.
 	Zone string
 	// Number is the server's among those of its service and zone, from 1; 0 if it has none.
 	Number int
-	// Load is the share of its capacity that the server uses, as it was told last.
+	// Load is the share of its capacity that the server uses, as it was told last. No choice is made
+	// by it.
 	Load float64
 	// Draining says that the server takes no new sessions.
 	Draining bool

@@ -10,6 +10,9 @@ var (
 	ErrEntryVersion = errors.New("entry of another version")
 	// ErrOtherCluster means that an entry is of another cluster than Config.Cluster.
 	ErrOtherCluster = errors.New("entry of another cluster")
+	// ErrIdentity means that a server is not who its entry says, or one that Config.Trusts does not
+	// take.
+	ErrIdentity = errors.New("not the identity of a server")
 	// ErrAddressTaken means that another server is registered at the address.
 	ErrAddressTaken = errors.New("another server is registered at this address")
 	// ErrReplaced means that a later process of the same name has taken the entry.

@@ -42,6 +42,29 @@ func (r *Resolver) Pool(
 	return p, nil
 }
 
+// maxRefused bounds how many servers are asked that refuse a call since they may not serve.
+const maxRefused = 8
+
+// Call is CallWith without options and with a response in memory of its own.
+func (p *Pool) Call(ctx context.Context, reqType uint8, request []byte) ([]byte, error) {
+	return p.CallWith(ctx, erpc.CallOptions{}, nil, reqType, request)
+}
+
+// CallWith is erpc.Pool's. With Repeat it asks other servers too if one answers with a Refusal, up
+// to 8 times: its handler has certainly not run. No other answer of a handler is repeated, and no
+// call that was lost with its server, which may have run. Errors: those of erpc.Pool's CallWith.
+func (p *Pool) CallWith(
+	ctx context.Context, o erpc.CallOptions, buf []byte, reqType uint8, request []byte,
+) (response []byte, err error) {
+	for range maxRefused {
+		response, err = p.Pool.CallWith(ctx, o, buf, reqType, request)
+		if !o.Repeat || !Refused(err) {
+			break
+		}
+	}
+	return response, err
+}
+
 // addrs returns the addresses of entries for the Resolver's transport.
 func (r *Resolver) addrs(list []Entry) (addrs []string) {
 	for i := range list {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"sync"
 
 	"github.com/userspace-rpc/erpc/erpc"
@@ -18,9 +19,17 @@ type Config struct {
 	// Subset is how many servers of its zone the client has sessions with, and how many spares of
 	// other zones. 0 means all.
 	Subset int
-	// Client is the client's number among the clients of the service, from 0, as a StatefulSet's
-	// ordinal: subsets are even if clients have the numbers from 0 on.
+	// Client is the client's number among the clients of its zone, from 0, as the ordinal of a
+	// StatefulSet that is all in one zone: subsets are even if a zone's clients have the numbers from
+	// 0 on. Every other number, as where ordinals go over two zones in turn, makes them uneven.
 	Client uint64
+	// ClientFrom returns the number in place of Client, as etcd.Number's Value: it is asked with each
+	// view.
+	ClientFrom func() uint64
+	// Trusts says which identities servers of the service may have, as those with the service's
+	// domain at their end. Entries with another one do not count (ErrIdentity): whoever can write
+	// entries chooses what stands in them. It must not block. nil means that all do.
+	Trusts func(identity string) bool
 	// OnProblem is told of entries that do not count and why, and of a source that fails: once for
 	// each time. It must not block. nil means nobody is.
 	OnProblem func(error)
@@ -34,8 +43,9 @@ type Choice struct {
 }
 
 // Choose returns the servers of a view that a client with a configuration has sessions with. It
-// passes over servers that drain, or do not serve the transport.
+// passes over servers that drain, do not serve the transport, or are not trusted.
 func Choose(v View, c Config) (to Choice) {
+	v, _ = c.trusted(v)
 	transport := c.Transport
 	if transport == "" {
 		transport = UDP
@@ -52,6 +62,9 @@ func Choose(v View, c Config) (to Choice) {
 	if len(to.Preferred) == 0 {
 		to.Preferred, to.Spares = to.Spares, nil
 	}
+	if c.ClientFrom != nil {
+		c.Client = c.ClientFrom()
+	}
 	if c.Subset > 0 {
 		to.Preferred = Subset(to.Preferred, c.Client, c.Subset)
 		to.Spares = Subset(to.Spares, c.Client, c.Subset)
@@ -67,8 +80,9 @@ type Resolver struct {
 	done   chan struct{} // closed when the watch has ended
 
 	mu      sync.Mutex
-	view    View
-	choice  Choice // that of the last view which had servers
+	view    View    // without those that are not trusted
+	bad     []Entry // these
+	choice  Choice  // that of the last view which had servers
 	changed chan struct{}
 	err     error // why the watch has ended
 }
@@ -105,12 +119,18 @@ func NewResolver(source Source, c Config) (*Resolver, error) {
 // take follows a view. One without servers leaves the choice as it was: whether those answer is
 // known by the sessions to them.
 func (r *Resolver) take(v View) {
+	v, bad := r.cfg.trusted(v)
 	c := Choose(v, r.cfg)
 	r.mu.Lock()
 	if v.Err != nil && r.view.Err == nil {
 		defer r.cfg.OnProblem(v.Err)
 	}
-	r.view = v
+	for _, e := range bad {
+		if !slices.ContainsFunc(r.bad, e.is) {
+			defer r.cfg.OnProblem(fmt.Errorf("%w: %s has %q", ErrIdentity, e.Addr, e.identity()))
+		}
+	}
+	r.view, r.bad = v, bad
 	if len(c.Preferred) > 0 {
 		r.choice = c
 	}

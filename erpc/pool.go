@@ -1,6 +1,7 @@
 package erpc
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -63,6 +64,11 @@ type PoolConfig struct {
 	ResolveEvery time.Duration
 	// Choice says which of the ready servers a call gets.
 	Choice Choice
+	// Paths is how many members the Pool has for each server, each on another Loop, with sessions of
+	// its own from another port. Switches choose among equal paths by addresses and ports, and clouds
+	// limit what one such flow carries; with LeastLoaded a congested path gets fewer calls. Default 1;
+	// at most as many as there are Loops.
+	Paths int
 }
 
 // Choice is a way to choose a server.
@@ -138,6 +144,9 @@ func NewPool(cfg PoolConfig, loops ...*Loop) (*Pool, error) {
 		return nil, &ConfigError{"Servers", "and Resolver: set one of them, not both"}
 	case cfg.ResolveEvery < 0:
 		return nil, negative("ResolveEvery", cfg.ResolveEvery)
+	case cfg.Paths < 0 || cfg.Paths > len(loops):
+		return nil, &ConfigError{"Paths",
+			fmt.Sprintf("is %d, must be 0 to %d, the number of Loops", cfg.Paths, len(loops))}
 	case cfg.Choice > LeastLoaded:
 		return nil, &ConfigError{"Choice",
 			fmt.Sprintf("is %d, must be at most LeastLoaded", cfg.Choice)}
@@ -146,6 +155,7 @@ func NewPool(cfg PoolConfig, loops ...*Loop) (*Pool, error) {
 		cfg.ResolveEvery = 30 * time.Second
 	}
 	cfg.ResolveEvery = max(cfg.ResolveEvery, minResolve)
+	cfg.Paths = max(cfg.Paths, 1)
 	for _, l := range loops {
 		if l.closed.Load() {
 			return nil, ErrClosed
@@ -291,7 +301,7 @@ func (p *Pool) pick(turn uint64, ready, asked []*member) (best *member, untried 
 
 func wasAsked(asked []*member, m *member) bool {
 	for _, a := range asked {
-		if a == m {
+		if a.text == m.text { // by another path, or by this one
 			return true
 		}
 	}
@@ -304,7 +314,7 @@ func (p *Pool) Ready(ctx context.Context) error {
 	return err
 }
 
-// Servers returns the state of each server.
+// Servers returns the state of each server, with Paths once for each path.
 func (p *Pool) Servers() []ServerStatus {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -551,31 +561,32 @@ func (p *Pool) apply(preferred, spares []string) {
 		return
 	}
 	p.names.first = false
-	have := make(map[string]*member)
+	have := make(map[string][]*member) // by the server, one for each path
 	load := make(map[*Loop]int)
 	for _, m := range p.members {
-		have[m.text] = m
+		have[m.text] = append(have[m.text], m)
 		load[m.c.loop]++
 	}
-	var fresh []*member
+	var fresh, gone []*member
 	for i, text := range slices.Concat(preferred, spares) {
-		m, known := have[text]
+		list, known := have[text]
 		if !known {
-			m = p.newMember(text, load)
-			fresh = append(fresh, m)
-			p.members = append(p.members, m)
+			list = p.newMembers(text, load)
+			fresh = append(fresh, list...)
+			p.members = append(p.members, list...)
 		}
-		if m != nil {
+		for _, m := range list {
 			m.spare = i >= len(preferred)
 		}
 		have[text] = nil // it stays
 	}
-	stay := make([]*member, 0, len(have))
+	stay := make([]*member, 0, len(p.members))
 	for _, m := range p.members {
 		if have[m.text] == nil {
 			stay = append(stay, m)
 		} else {
 			p.leaving[m] = struct{}{}
+			gone = append(gone, m)
 		}
 	}
 	p.members = stay
@@ -585,23 +596,25 @@ func (p *Pool) apply(preferred, spares []string) {
 	for _, m := range fresh {
 		_ = m.c.rpc.Post(func(*Rpc) { m.join() })
 	}
-	for _, m := range have {
-		if m != nil {
-			_ = m.c.rpc.Post(func(*Rpc) { m.leave() })
-		}
+	for _, m := range gone {
+		_ = m.c.rpc.Post(func(*Rpc) { m.leave() })
 	}
 }
 
-// newMember makes a server in the loop that has the fewest.
-func (p *Pool) newMember(text string, load map[*Loop]int) *member {
-	best := p.loops[0]
-	for _, l := range p.loops {
-		if load[l] < load[best] {
-			best = l
-		}
+// newMembers makes a server, with a member for each path, in the loops that have the fewest.
+func (p *Pool) newMembers(text string, load map[*Loop]int) (list []*member) {
+	loops := slices.Clone(p.loops)
+	slices.SortStableFunc(loops, func(a, b *Loop) int { return cmp.Compare(load[a], load[b]) })
+	for _, l := range loops[:p.cfg.Paths] {
+		load[l]++
+		list = append(list, p.newMember(text, l))
 	}
-	load[best]++
-	m := &member{owner: p, c: best.newClient(text), text: text, hope: true}
+	return list
+}
+
+// newMember makes a member for a server in a loop.
+func (p *Pool) newMember(text string, l *Loop) *member {
+	m := &member{owner: p, c: l.newClient(text), text: text, hope: true}
 	m.c.member = m
 	m.c.redial.dialed, m.c.redial.unknown = true, true
 	return m

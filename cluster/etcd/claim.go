@@ -22,10 +22,15 @@ func (r *Registration) claim(ctx context.Context) error {
 	r.mu.Lock()
 	e := r.entry
 	r.mu.Unlock()
+	taken := r.taken(&e, lease)
 	for range maxTries {
-		held, ok, err := r.tryClaim(ctx, lease, &e)
+		if now := r.clock.now(); now-sent > ttl/3 { // many come at once, and that takes long
+			sent = now
+			_, _ = r.store.renew(ctx, lease) // if that fails the claim does
+		}
+		held, ok, err := r.tryClaim(ctx, lease, &e, taken)
 		if err != nil {
-			r.giveBack(ctx, lease)
+			giveBack(ctx, r.store, r.clock, lease)
 			return err
 		}
 		if !ok {
@@ -44,21 +49,21 @@ func (r *Registration) claim(ctx context.Context) error {
 		r.lasts(sent, ttl)
 		return nil
 	}
-	r.giveBack(ctx, lease)
+	giveBack(ctx, r.store, r.clock, lease)
 	return fmt.Errorf("%w: others were faster %d times", cluster.ErrUnavailable, maxTries)
 }
 
 // giveBack ends the lease of a claim that has failed, also if its context has ended: the entry may
 // stand although the answer was lost. Without an answer now the lease ends by itself.
-func (r *Registration) giveBack(ctx context.Context, lease int64) {
-	ctx, cancel := r.clock.limit(context.WithoutCancel(ctx), time.Second)
+func giveBack(ctx context.Context, s store, k clock, lease int64) {
+	ctx, cancel := k.limit(context.WithoutCancel(ctx), time.Second)
 	defer cancel()
-	_ = r.store.revoke(ctx, lease)
+	_ = s.revoke(ctx, lease)
 }
 
 // tryClaim writes the entry if nobody else writes meanwhile; ok reports that.
 func (r *Registration) tryClaim(
-	ctx context.Context, lease int64, e *cluster.Entry,
+	ctx context.Context, lease int64, e *cluster.Entry, taken *taken,
 ) (held tenure, ok bool, err error) {
 	pairs, h, err := r.store.get(ctx, r.cfg.keysOf(e)...)
 	if err != nil {
@@ -77,12 +82,12 @@ func (r *Registration) tryClaim(
 		pairs[i].value = "" // it goes, but for the one that follows
 	}
 	if !r.cfg.Unnumbered {
-		number, err := r.number(ctx, e)
+		number, err := r.number(ctx, e, taken)
 		if err != nil {
 			return held, false, err
 		}
 		held.number = number.key
-		pairs = append(pairs, number)
+		pairs = append(append(pairs, number), taken.leave()...)
 	}
 	value, err := e.Encode()
 	if err != nil {
@@ -119,35 +124,34 @@ func (r *Registration) mayTake(p pair) error {
 	return fmt.Errorf("%w: %s, by %q", cluster.ErrAddressTaken, p.key, other.Name)
 }
 
-// number sets the entry's number, if it has none, to the lowest one that is free in its zone, and
-// returns the claim of it. A claim of an earlier process of this server is free for it.
-func (r *Registration) number(ctx context.Context, e *cluster.Entry) (pair, error) {
-	list, _, err := r.store.list(ctx, numbers+r.cfg.Service+"/"+e.Zone+"/")
-	if err != nil {
-		return pair{}, named(err)
-	}
-	taken := map[string]pair{}
-	for _, p := range list {
-		taken[p.key] = p
-	}
-	owner := e.Instance
+// taken returns the claims of numbers in the entry's zone, not listed yet.
+func (r *Registration) taken(e *cluster.Entry, lease int64) *taken {
+	t := &taken{prefix: fmt.Sprintf("%s%s/%s/", numbers, r.cfg.Service, e.Zone), id: e.Instance,
+		owner: e.Instance, lease: lease}
 	if e.Name != "" {
-		owner = e.Name
+		t.owner = e.Name
 	}
-	first, last := 1, len(list)+1 // one of so many is free
+	return t
+}
+
+// number sets the entry's number, if it has none, to one that is free in its zone, and returns the
+// claim of it.
+func (r *Registration) number(
+	ctx context.Context, e *cluster.Entry, taken *taken,
+) (pair, error) {
+	if err := taken.list(ctx, r.store); err != nil {
+		return pair{}, err
+	}
 	if e.Number > 0 {
-		first, last = e.Number, e.Number
-	}
-	for n := first; n <= last; n++ {
-		p := taken[r.cfg.numberKey(e.Zone, n)]
-		if p.revision == 0 || p.value == owner {
-			e.Number = n
-			return pair{r.cfg.numberKey(e.Zone, n), owner, p.revision}, nil
+		p, free := taken.at(r.cfg.numberKey(e.Zone, e.Number))
+		if free && (r.wanted > 0 || taken.place.key == "") {
+			return p, nil
 		}
-	}
-	if e.Number == 0 || r.wanted == e.Number {
-		return pair{}, fmt.Errorf("%w: number %d", cluster.ErrAddressTaken, e.Number)
-	}
-	e.Number = 0 // it was lost with the lease: another one
-	return r.number(ctx, e)
+		if r.wanted == e.Number {
+			return pair{}, fmt.Errorf("%w: number %d", cluster.ErrAddressTaken, e.Number)
+		}
+	} // else it was lost, with the lease or to a faster one: another one
+	p, n := taken.choose(func(n int) string { return r.cfg.numberKey(e.Zone, n+1) })
+	e.Number = n + 1
+	return p, nil
 }

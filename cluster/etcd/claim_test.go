@@ -90,7 +90,7 @@ func TestAnswerLost(t *testing.T) {
 	})
 }
 
-// TestPatience: Register and Close wait no longer than a TTL for etcd.
+// TestPatience: Register, ClaimNumber and both Closes wait no longer than a TTL for etcd.
 func TestPatience(t *testing.T) {
 	quiet(t, func(w *world, d *deaf) {
 		within := func(what string, fn func(context.Context) error) {
@@ -105,7 +105,16 @@ func TestPatience(t *testing.T) {
 			_, err := register(ctx, d, d.clock(), w.config(), cluster.Entry{Addr: "web:1"})
 			return err
 		})
+		within("claim a number", func(ctx context.Context) error {
+			_, err := claimNumber(ctx, d, d.clock(), w.config(), "a", "")
+			return err
+		})
 		d.toGrant, d.toRevoke = false, true
+		n, err := claimNumber(w.t.Context(), d, d.clock(), w.config(), "a", "")
+		if err != nil {
+			w.t.Fatal(err)
+		}
+		within("give it back", n.Close)
 		reg, err := register(w.t.Context(), d, d.clock(), w.config(), cluster.Entry{Addr: "web:1"})
 		if err != nil {
 			w.t.Fatal(err)

@@ -36,6 +36,7 @@ type Config struct {
 const (
 	servers = "erpc/v1/servers/"
 	numbers = "erpc/v1/numbers/"
+	clients = "erpc/v1/clients/"
 )
 
 // check fills in defaults. Errors: a *erpc.ConfigError.

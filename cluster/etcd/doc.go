@@ -6,7 +6,7 @@
 //
 // # Map
 //
-//	owns       keys in etcd, leases and their renewal, watches
+//	owns       keys in etcd, leases and their renewal, watches, numbers of servers and clients
 //	called by  servers, and cluster.Resolver
 //	never      a lease is believed to last longer than etcd lets it; a watch that
 //	           was compacted goes on with a hole; a request to etcd waits for ever

@@ -71,9 +71,7 @@ func register(
 	if err := c.check(); err != nil {
 		return nil, err
 	}
-	var instance [8]byte
-	_, _ = rand.Read(instance[:]) // never fails
-	e.Cluster, e.Instance = c.Cluster, hex.EncodeToString(instance[:])
+	e.Cluster, e.Instance = c.Cluster, newInstance()
 	if _, err := e.Encode(); err != nil {
 		return nil, err
 	}
@@ -90,6 +88,13 @@ func register(
 	both.Go(r.keep)
 	go func() { both.Wait(); close(r.done) }()
 	return r, nil
+}
+
+// newInstance draws the id of a process.
+func newInstance() string {
+	var id [8]byte
+	_, _ = rand.Read(id[:]) // never fails
+	return hex.EncodeToString(id[:])
 }
 
 // Entry returns the entry as it stands in etcd, or stood there last.

@@ -10,6 +10,10 @@
 // A balancer of gRPC knows no spares: it has the servers of the client's zone as long as the view
 // has any, and those of all zones then.
 //
+// With TLS gRPC demands the target's authority of each server: one name, which all of the service
+// have. The identity of an entry is not demanded in place of it: whoever writes entries would
+// choose that.
+//
 // # Map
 //
 //	owns       a cluster.Resolver for each ClientConn

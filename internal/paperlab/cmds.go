@@ -28,6 +28,7 @@ type Cmds struct {
 	Loss     simLossCmd     `cmd:"" help:"Large requests over a lossy link: Table 4."`
 	Scale    simScaleCmd    `cmd:"" help:"Small RPCs between all threads of a cluster: section 6.3."`
 	Workload simWorkloadCmd `cmd:"" help:"Messages of all sizes between all nodes, at a load: W2 to W5 of Homa."`
+	Paths    simPathsCmd    `cmd:"" help:"Several paths between two racks, one of which is congested."`
 	Rfp      simRfpCmd      `cmd:"" help:"Remote fetching beside replies, on modelled adapters: RF-RPC."`
 	Herd     simHerdCmd     `cmd:"" help:"Single verbs and HERD's way of calls, on modelled adapters: HERD."`
 	Waiting  simWaitingCmd  `cmd:"" help:"Loops that spin, sleep, or both, on virtual cores: RR-Compound."`

@@ -53,6 +53,9 @@ func TestSimWrongUsage(t *testing.T) {
 		"sim incast --plot x.gif": "--plot \"x.gif\": want a file that ends in " +
 			".svg or .png",
 		"sim incast --plot " + missing:                 "there is no folder",
+		"sim scale --nodes 4 --peers 4":                "--peers 4",
+		"sim paths --paths 1":                          "--paths 1",
+		"sim paths --rivals 65":                        "--rivals 65",
 		"sim loss --rates 2":                           "--rates \"2\"",
 		"sim loss --rates -1":                          "--rates",
 		"sim loss --rates NaN":                         "--rates \"NaN\"",

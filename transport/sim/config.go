@@ -81,6 +81,9 @@ type Config struct {
 	// UplinkBitsPerSec is the rate of one such link, UplinkPropDelay its delay.
 	UplinkBitsPerSec int64
 	UplinkPropDelay  time.Duration
+	// Spines gives each uplink an upper switch of its own, so that a flow comes down by the uplink of
+	// the number by which it goes up: a leaf-spine fabric with Uplinks paths between two racks.
+	Spines bool
 
 	// Faults holds from the start, until SetFaults.
 	Faults Faults

@@ -23,7 +23,8 @@
 // by port. A packet waits in the node's output queue, then in the output queue
 // of each switch on its way (store and forward, or cut-through), and arrives in
 // the receive ring of the endpoint. With Racks > 1 the switches of the racks are
-// joined by one more, and a flow takes one of the parallel uplinks by its hash.
+// joined by one more, or with Spines by one for each uplink, and a flow takes one of the parallel
+// uplinks by its hash.
 // A switch's buffer is shared by its output queues; a queue drops from its tail
 // when the buffer is full, or beyond the dynamic threshold alpha x free buffer
 // (Choudhury and Hahne, "Dynamic queue length thresholds for shared-memory

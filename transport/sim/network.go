@@ -30,7 +30,7 @@ type Network struct {
 
 	nodes     []*node
 	racks     []*rack
-	spine     fabric
+	spines    []fabric    // the upper switches: one, or as many as a rack has uplinks
 	endpoints []*Endpoint // open ones, and closed ones not yet seen to be so
 	opened    int         // endpoints ever made
 
@@ -75,9 +75,15 @@ func New(cfg Config) (*Network, error) {
 	n.random.pcg.Seed(cfg.Seed, 3)
 	n.scenario = rand.New(rand.NewPCG(cfg.Seed, 4))
 	n.redSpan = float64(max(1, cfg.ECN.Kmax-cfg.ECN.Kmin))
-	n.spine = fabric{buffer: cfg.SwitchBuffer, alpha: cfg.Alpha}
+	n.spines = make([]fabric, 1)
+	if cfg.Spines {
+		n.spines = make([]fabric, cfg.Uplinks)
+	}
+	for i := range n.spines {
+		n.spines[i] = fabric{buffer: cfg.SwitchBuffer, alpha: cfg.Alpha}
+	}
 	for range cfg.Racks {
-		n.racks = append(n.racks, newRack(&n.cfg, &n.spine))
+		n.racks = append(n.racks, newRack(&n.cfg, n.spines))
 	}
 	return n, nil
 }

@@ -264,6 +264,35 @@ func TestUplinks(t *testing.T) {
 	want(t, "bytes on the wire", nic.Bytes, 1000*(100+EthernetOverhead))
 }
 
+// With Spines a flow goes up and comes down by one number, which UplinkTo knows, and its ports are
+// what that depends on.
+func TestSpines(t *testing.T) {
+	cfg := CX4(3)
+	cfg.Spines = true
+	n := newNet(t, cfg)
+	to := open(t, n, EndpointConfig{Node: 1})
+	var want [5]uint64
+	for range 100 {
+		e := open(t, n, EndpointConfig{Node: 0})
+		want[e.UplinkTo(to.LocalAddr())] += 10
+		send(t, e, to.LocalAddr(), 0, 10, 100)
+	}
+	for n.Step() {
+	}
+	for i, w := range want {
+		up, _, err := n.Uplink(0, i)
+		must(t, err)
+		_, down, err := n.Uplink(1, i)
+		must(t, err)
+		if up.Packets != w || down.Packets != w || w < 50 {
+			t.Errorf("path %d: %d up, %d down, want %d", i, up.Packets, down.Packets, w)
+		}
+	}
+	if got := to.UplinkTo(open(t, n, EndpointConfig{Node: 6}).LocalAddr()); got != -1 {
+		t.Errorf("within a rack the uplink is %d", got)
+	}
+}
+
 // Five racks of forty nodes have half the uplink rate that they could use.
 func TestOversubscription(t *testing.T) {
 	n := newNet(t, Config{LinkBitsPerSec: 8e9, Racks: 2, Uplinks: 1, UplinkBitsPerSec: 16e9})

@@ -24,13 +24,13 @@ type binding struct {
 	crashID uint64 // packets sent before this one died with an earlier owner
 }
 
-// rack is a switch with its links to the upper one.
+// rack is a switch with its links to the upper ones.
 type rack struct {
 	sw       fabric
-	up, down []port // to and from the upper switch
+	up, down []port // to and from the upper switches
 }
 
-func newRack(c *Config, spine *fabric) *rack {
+func newRack(c *Config, spines []fabric) *rack {
 	r := &rack{sw: fabric{buffer: c.SwitchBuffer, alpha: c.Alpha}}
 	if c.Racks == 1 {
 		return r
@@ -41,7 +41,7 @@ func newRack(c *Config, spine *fabric) *rack {
 		r.up[i] = port{rate: c.UplinkBitsPerSec, delay: delay, limit: c.PortBuffer}
 		r.sw.adopt(&r.up[i])
 		r.down[i] = port{rate: c.UplinkBitsPerSec, delay: delay, limit: c.PortBuffer}
-		spine.adopt(&r.down[i])
+		spines[i%len(spines)].adopt(&r.down[i])
 	}
 	return r
 }
@@ -96,11 +96,26 @@ func (n *Network) next(p *packet) *port {
 		return &r.up[p.flow%uint32(len(r.up))]
 	case 2:
 		r := n.racks[p.dst.rack]
+		if n.cfg.Spines {
+			return &r.down[p.flow%uint32(len(r.down))]
+		}
 		return &r.down[p.flow>>16%uint32(len(r.down))]
 	case 3:
 		return &p.dst.down
 	}
 	return nil
+}
+
+// UplinkTo returns the number of the uplink by which packets from an endpoint to an address leave
+// its rack, with Spines the path that they take; -1 if they stay in the rack. The ports of both
+// ends are in it: another port may be another path.
+func (e *Endpoint) UplinkTo(to transport.Addr) int {
+	n := e.net
+	dst := n.nodeOf(&to)
+	if dst == nil || dst.rack == e.node.rack {
+		return -1
+	}
+	return int(n.flowHash(e, dst, to.Port) % uint32(len(n.racks[e.node.rack].up)))
 }
 
 // nodeAddr is the address of a node: fd00::node (RFC 4193).

@@ -109,11 +109,7 @@ func report(e *cli.Env, f *fleet, rows []seen) error {
 			float64(r.gap.Microseconds())/1000, shares)
 	}
 	sums := f.load.sums()
-	failed := int64(0)
-	for _, n := range sums.Failed {
-		failed += n
-	}
-	fmt.Fprintf(t, "all\t%d\t%d\n", sums.Calls-failed, failed)
+	fmt.Fprintf(t, "all\t%d\t%d\n", sums.Calls-sums.lost(), sums.lost())
 	fmt.Fprintf(t, "not made, since all callers waited\t%d\n", sums.Late)
 	return t.Flush()
 }

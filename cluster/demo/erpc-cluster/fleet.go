@@ -48,7 +48,7 @@ func startFleet(e *cli.Env, f flags) (c *fleet, err error) {
 		return c, err
 	}
 	for range f.Nodes {
-		if err = c.add(); err != nil {
+		if err = c.add(""); err != nil {
 			return c, err
 		}
 	}
@@ -113,9 +113,11 @@ func (c *fleet) close() (err error) {
 	return err
 }
 
-// add adds a server in the zone that is next.
-func (c *fleet) add() error {
-	zone := string(rune('a' + c.made%c.Zones))
+// add adds a server in a zone, the next one if that is "".
+func (c *fleet) add(zone string) error {
+	if zone == "" {
+		zone = string(rune('a' + c.made%c.Zones))
+	}
 	n, err := startNode(c.store.addr, fmt.Sprintf("web-%d", c.made), zone, c.TTL)
 	if err != nil {
 		return err
@@ -134,8 +136,8 @@ func (c *fleet) do(line string) error {
 	}
 	i := slices.IndexFunc(c.nodes, func(n *node) bool { return n.name == name })
 	switch {
-	case verb == "add" && name == "":
-		return c.add()
+	case verb == "add" && (name == "" || len(name) == 1 && 'a' <= name[0] && name[0] <= 'z'):
+		return c.add(name)
 	case verb == "etcd" && name == "stop":
 		c.store.stop()
 		return nil
@@ -143,7 +145,7 @@ func (c *fleet) do(line string) error {
 		return c.store.start()
 	case verb == "roll" && name == "":
 		for _, n := range slices.Clone(c.nodes) {
-			if err := errors.Join(c.add(), c.do("drain "+n.name)); err != nil {
+			if err := errors.Join(c.add(n.zone), c.do("drain "+n.name)); err != nil {
 				return err
 			}
 		}
@@ -157,9 +159,12 @@ func (c *fleet) do(line string) error {
 			}
 		}
 		return nil
+	case slices.Contains([]string{"kill", "drain", "stop", "cont"}, verb) && name != "" && i < 0:
+		return fmt.Errorf("%q: there is no node %s, there are%s", line, name, c.listed())
 	case i < 0:
-		return fmt.Errorf("%q: want add, kill NODE, drain NODE, stop NODE, cont NODE, zone ZONE, which "+
-			"kills its nodes, roll, which has others in place of all, etcd stop, etcd start, quit", line)
+		return fmt.Errorf("%q: want add, add ZONE, kill NODE, drain NODE, stop NODE, cont NODE, zone "+
+			"ZONE, which kills its nodes, roll, which has others in place of all, etcd stop, etcd start, "+
+			"quit", line)
 	}
 	n := c.nodes[i]
 	switch verb {
@@ -176,6 +181,14 @@ func (c *fleet) do(line string) error {
 		return fmt.Errorf("%q: what?", verb)
 	}
 	return nil
+}
+
+// listed has the names of the nodes, each after a space.
+func (c *fleet) listed() (text string) {
+	for _, n := range c.nodes {
+		text += " " + n.name
+	}
+	return text
 }
 
 // table writes what was seen in a span of time.

@@ -28,6 +28,14 @@ type load struct {
 	good   time.Time           // when a call ended well last
 	gap    time.Duration       // the longest time between two such
 	total  totals
+	markAt time.Time // of the last mark
+	begun  later     // what calls saw that began since
+}
+
+// later is what calls saw that began after a mark.
+type later struct {
+	good   time.Duration // when the first one ended well, from the mark on; 0: none has
+	failed int
 }
 
 // answers are those of one server.
@@ -41,6 +49,14 @@ type totals struct {
 	Calls  int64            `json:"calls"`
 	Failed map[string]int64 `json:"failed,omitempty"`
 	Late   int64            `json:"not_made"`
+}
+
+// lost returns how many calls failed.
+func (t totals) lost() (n int64) {
+	for _, k := range t.Failed {
+		n += k
+	}
+	return n
 }
 
 func startLoad(ctx context.Context, pool *cluster.Pool, rate float64) *load {
@@ -81,23 +97,18 @@ func (l *load) pace(rate float64) {
 	}
 }
 
-// call makes calls. One that a server has refused because it may not serve is asked of another.
+// call makes calls. One that a server has refused since it may not serve is asked of another.
 func (l *load) call() {
 	buf := make([]byte, 0, 64)
 	for at := range l.due {
+		began := time.Now()
 		ctx, cancel := context.WithTimeout(context.Background(), 2*time.Second)
-		var answer []byte
-		var err error
-		for range 3 {
-			answer, err = l.pool.CallWith(ctx, erpc.CallOptions{Repeat: true}, buf[:0], tName, nil)
-			if !cluster.Refused(err) {
-				break
-			}
-		}
+		answer, err := l.pool.CallWith(ctx, erpc.CallOptions{Repeat: true}, buf[:0], tName, nil)
 		cancel()
 		took := time.Since(at)
 		l.mu.Lock()
 		l.total.Calls++
+		l.note(began, err)
 		if err != nil {
 			l.failed[err.Error()]++
 			l.total.Failed[err.Error()]++
@@ -117,6 +128,31 @@ func (l *load) call() {
 		}
 		l.mu.Unlock()
 	}
+}
+
+// note counts a call that has ended, if it began after the last mark.
+func (l *load) note(began time.Time, err error) {
+	switch {
+	case l.markAt.IsZero() || began.Before(l.markAt):
+	case err != nil:
+		l.begun.failed++
+	case l.begun.good == 0:
+		l.begun.good = time.Since(l.markAt)
+	}
+}
+
+// mark begins to count calls that begin from now on, for later.
+func (l *load) mark() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.markAt, l.begun = time.Now(), later{}
+}
+
+// later returns what calls saw that began after the last mark.
+func (l *load) later() later {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.begun
 }
 
 // taken has the answers and failures since the last time.

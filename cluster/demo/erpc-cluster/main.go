@@ -12,6 +12,7 @@ import (
 type command struct {
 	Up   upCmd   `cmd:"" help:"Servers, etcd and a load, until interrupted; commands on standard input."`
 	Demo demoCmd `cmd:"" help:"Servers that are killed, drained, added and stopped under load, and etcd away."`
+	Bars barsCmd `cmd:"" help:"What clients see of deaths, of etcd's absence, rolling restarts and lost zones, beside bars."`
 	Node nodeCmd `cmd:"" hidden:"" help:"One server, registered in etcd."`
 }
 

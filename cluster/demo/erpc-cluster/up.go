@@ -17,7 +17,7 @@ type upCmd struct {
 
 // Help is shown by --help.
 func (upCmd) Help() string {
-	return `Commands, one a line: add, kill NODE, drain NODE, stop NODE (SIGSTOP), cont NODE,
+	return `Commands, one a line: add, add ZONE, kill NODE, drain NODE, stop NODE (SIGSTOP), cont NODE,
 zone ZONE (kills all of its nodes), roll (others in place of all, one by one), etcd stop,
 etcd start, quit.
 

@@ -70,6 +70,11 @@ func (l *lab) start(c sim.EndpointConfig) (*thread, error) {
 	if err != nil {
 		return nil, err
 	}
+	return l.attach(ep)
+}
+
+// attach adds a thread with an endpoint.
+func (l *lab) attach(ep *sim.Endpoint) (*thread, error) {
 	r, err := l.nexus.NewRpc(ep)
 	if err != nil {
 		return nil, err

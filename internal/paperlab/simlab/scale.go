@@ -18,6 +18,8 @@ import (
 // others.
 type ScaleConfig struct {
 	Nodes     int
+	Peers     int   // threads that each one has client sessions to; 0: all others
+	Spines    int   // racks of RackNodes below so many switches; 0: the paper's five racks
 	Threads   []int // per node, one row each
 	Algorithm erpc.CCAlgorithm
 	Size      int // bytes of a request and of a response
@@ -42,6 +44,7 @@ type ScaleRow struct {
 	Retransmits float64    `json:"retransmits_per_node_s"`
 	Drops       uint64     `json:"switch_drops"`
 	Setup       float64    `json:"setup_s"` // virtual time to open all sessions
+	Events      float64    `json:"events_per_rpc"`
 	Paper       *Section63 `json:"paper,omitempty"`
 	// Heap and Buffers are the bytes of Go's heap and of message buffers in use, with
 	// all of the simulation, per end of a session. They are this machine's, so not
@@ -55,6 +58,8 @@ type ScaleResult struct {
 	Sim         string     `json:"sim"`
 	Seed        uint64     `json:"seed"`
 	Nodes       int        `json:"nodes"`
+	Peers       int        `json:"peers,omitempty"`
+	Spines      int        `json:"spines,omitempty"`
 	Algorithm   string     `json:"algorithm"`
 	Size        int        `json:"size"`
 	Batch       int        `json:"batch"`
@@ -67,7 +72,7 @@ type ScaleResult struct {
 
 // Scale runs the cluster with every number of threads.
 func Scale(ctx context.Context, c ScaleConfig, progress Progress) (ScaleResult, error) {
-	res := ScaleResult{Sim: "scale", Seed: c.Seed, Nodes: c.Nodes,
+	res := ScaleResult{Sim: "scale", Seed: c.Seed, Nodes: c.Nodes, Peers: c.Peers, Spines: c.Spines,
 		Algorithm: c.Algorithm.String(), Size: c.Size, Batch: c.Batch,
 		Window: c.Window, Warmup: c.Warmup.Seconds(), Duration: c.Duration.Seconds()}
 	for _, threads := range c.Threads {
@@ -87,6 +92,9 @@ func (c *ScaleConfig) one(ctx context.Context, threads int, progress Progress) (
 	before := heapInUse()
 	net := sim.CX4(c.Seed)
 	net.RackOf, net.ECN = c.rackOf, marksFor(c.Algorithm)
+	if c.Spines > 0 {
+		net.Racks, net.Spines, net.Uplinks = (c.Nodes+RackNodes-1)/RackNodes, true, c.Spines
+	}
 	l, err := newLab(ctx, net, erpc.Config{
 		Slots: c.slots(threads), MaxQueue: max(64, c.Window), Burst: 32, MaxBackground: 1,
 		MaxMessage:  4096,
@@ -106,8 +114,11 @@ func (c *ScaleConfig) one(ctx context.Context, threads int, progress Progress) (
 	if err = l.connect(); err != nil {
 		return row, err
 	}
-	row = ScaleRow{Threads: threads, Sessions: 2 * threads * (threads*c.Nodes - 1),
-		Setup: float64(l.net.Now().Sub(begin)) / 1e9, Paper: paperScale(c.Nodes, threads)}
+	row = ScaleRow{Threads: threads, Sessions: 2 * threads * c.peers(threads),
+		Setup: float64(l.net.Now().Sub(begin)) / 1e9}
+	if c.Peers == 0 && c.Spines == 0 {
+		row.Paper = paperScale(c.Nodes, threads)
+	}
 	if err = c.measure(l, &row); err != nil {
 		return row, err
 	}
@@ -123,7 +134,7 @@ func (c *ScaleConfig) one(ctx context.Context, threads int, progress Progress) (
 // library's default of 8, or 4 to save memory where sessions are many, and more where
 // they are so few that the window would not fit.
 func (c *ScaleConfig) slots(threads int) int {
-	sessions := threads*c.Nodes - 1
+	sessions := c.peers(threads)
 	slots := session.DefaultSlots
 	if sessions > 300 {
 		slots /= 2
@@ -134,12 +145,27 @@ func (c *ScaleConfig) slots(threads int) int {
 	return slots
 }
 
+// peers returns how many client sessions a thread has.
+func (c *ScaleConfig) peers(threads int) int {
+	if c.Peers > 0 {
+		return c.Peers
+	}
+	return threads*c.Nodes - 1
+}
+
+// RackNodes is how many nodes a rack of a fabric with spines has: eight spines of 100 Gbit/s carry
+// four fifths of their 25 Gbit/s each.
+const RackNodes = 40
+
 // racks is how many of 100 nodes are in the racks up to each one. The paper's
 // racks had 14 to 27 nodes, so that the larger ones were oversubscribed.
 var racks = [...]int{14, 32, 52, 73, 100}
 
 // rackOf returns the rack of a node.
 func (c *ScaleConfig) rackOf(node int) int {
+	if c.Spines > 0 {
+		return node / RackNodes
+	}
 	for r, end := range racks {
 		if node*100 < end*c.Nodes {
 			return r
@@ -162,10 +188,11 @@ func (c *ScaleConfig) populate(l *lab, threads int) error {
 	}
 	n := len(l.threads)
 	for i, t := range l.threads {
-		t.backlog = make([]*thread, 0, n-1)
-		t.servers = make([]*erpc.Session, 0, n-1)
-		for j := 1; j < n; j++ {
-			t.dial(l.threads[(i+j)%n])
+		peers := c.peers(threads)
+		t.backlog = make([]*thread, 0, peers)
+		t.servers = make([]*erpc.Session, 0, peers)
+		for j := range peers { // all others, or some all over the fabric
+			t.dial(l.threads[(i+1+j*(n-1)/peers)%n])
 		}
 	}
 	return nil
@@ -257,7 +284,7 @@ func (c *ScaleConfig) measure(l *lab, row *ScaleRow) error {
 		return err
 	}
 	total.counts = true
-	drops, wire, begin := dropsAt(l.net), c.wireBytes(l), l.net.Now()
+	drops, wire, begin, events := dropsAt(l.net), c.wireBytes(l), l.net.Now(), l.net.Stats().Events
 	if err := l.run(c.Duration, part, 1); err != nil {
 		return err
 	}
@@ -265,6 +292,7 @@ func (c *ScaleConfig) measure(l *lab, row *ScaleRow) error {
 	perNode := 1 / float64(c.Nodes)
 	h := &total.latency
 	row.Rpcs = h.Count
+	row.Events = float64(l.net.Stats().Events-events) / float64(max(1, h.Count))
 	row.Mrps = float64(h.Count) * perNode / float64(took) * 1e3
 	row.Gbps = gbps(c.wireBytes(l)-wire, took) * perNode
 	row.P50, row.P99, row.P999, row.P9999 = us(h.Quantile(.5)), us(h.Quantile(.99)),
