@@ -132,6 +132,7 @@ type Client struct {
 	hosts     uint32        // that hosts may hold up the packets of a round trip, ns
 	sampled   monotime.Time // when the packet was sent that gave the last RTT
 	latest    monotime.Time // when the latest packet was sent that has been answered; see answered
+	rests     monotime.Time // until then Scan has nothing to do, unless a slot changes; 0: unknown
 	credits   int32
 	opening   uint16 // packets of a message that may be in flight while the path is unknown
 	hungry    bool   // Out.Feed hands out its credits
@@ -163,7 +164,7 @@ type Client struct {
 }
 
 // ClientHot is how many bytes from the start of a Client on a small RPC touches.
-const ClientHot = 528
+const ClientHot = 536
 
 // txTimes holds what a slot knows of its packets in flight: when each was sent, and which response
 // packets came though earlier ones are missing.
@@ -295,7 +296,7 @@ func (c *Client) begin(op Op, deadline, now monotime.Time, out *Out) {
 	if s.reqNum >= lastReqNum {
 		c.spend(out)
 	}
-	s.busy = true
+	s.busy, c.rests = true, 0
 	s.retries, s.fast, s.try, s.pasts, s.probes, s.hinted = 0, 0, 0, 0, false, false
 	s.ownsResp = false
 	s.per, s.cut = uint32(c.PerPacket), c.cut
@@ -504,16 +505,25 @@ func (c *Client) Idle() bool { return c.busy == 0 && c.queue.n == 0 && c.held ==
 // Resting reports whether every request under way, or given up, waits at the server: nothing is
 // overdue soon.
 func (c *Client) Resting() bool {
-	if c.busy == 0 && c.held == 0 {
-		return false
-	}
+	return (c.busy > 0 || c.held > 0) && c.restsUntil() > 0
+}
+
+// restsUntil returns when the first of those requests is to be asked after, or 0 if one does not
+// wait.
+func (c *Client) restsUntil() monotime.Time {
+	until := monotime.Never
 	for i := range c.slots {
 		s := &c.slots[i]
-		if s.busy && !s.waits || !s.busy && s.held() && !s.gaveUp.runs {
-			return false
+		switch {
+		case s.busy && !s.waits, !s.busy && s.held() && !s.gaveUp.runs:
+			return 0
+		case s.busy:
+			until = min(until, s.progress.Add(c.queryAfter))
+		case s.held():
+			until = min(until, s.gaveUp.at.Add(c.queryAfter))
 		}
 	}
-	return true
+	return until
 }
 
 // Arriving returns how many bytes of requests the server has not said that it has: of those of
@@ -597,6 +607,7 @@ func (c *Client) giveUp(i uint8, now monotime.Time, out *Out) {
 			s.gaveUp = new(gaveUp)
 		}
 		*s.gaveUp = gaveUp{num: s.reqNum, reqType: reqType, held: true, since: now}
+		c.rests = 0
 		c.sendCancel(s, now, out)
 	} else {
 		s.reqNum -= uint64(len(c.slots)) // nobody has seen the number

@@ -235,7 +235,7 @@ func (c *Client) accept(h *wire.Header) (s *clientSlot, i uint8) {
 func (c *Client) received(s *clientSlot, h *wire.Header, now monotime.Time) time.Duration {
 	k := h.PktNum
 	if s.waits { // the answer takes no credit
-		s.waits, s.numTx = false, s.numReq
+		s.waits, s.numTx, c.rests = false, s.numReq, 0
 		c.credits--
 	}
 	jumps := false
@@ -428,7 +428,7 @@ func (c *Client) queued(s *clientSlot, out *Out) bool {
 // what Look does. It returns the largest number of timeouts without progress of any slot, so that
 // the owner can ask whether the peer lives.
 func (c *Client) Scan(now monotime.Time, out *Out) (retries uint8) {
-	if c.busy == 0 && c.held == 0 {
+	if c.busy == 0 && c.held == 0 || now < c.rests {
 		return 0
 	}
 	for i := range c.slots {
@@ -441,6 +441,7 @@ func (c *Client) Scan(now monotime.Time, out *Out) (retries uint8) {
 		}
 	}
 	c.Look(now, out)
+	c.rests = c.restsUntil()
 	return retries
 }
 
@@ -458,7 +459,7 @@ func (c *Client) waitsSince(s *clientSlot) monotime.Time {
 // answered at all: all that was sent together may be lost together, and an answer to the last shows
 // it (RFC 8985, section 7). It is cheap: the owner calls it often.
 func (c *Client) Look(now monotime.Time, out *Out) {
-	if c.busy == 0 {
+	if c.busy == 0 || now < c.rests {
 		return
 	}
 	var last *clientSlot
@@ -607,7 +608,7 @@ func (c *Client) rollback(i uint8, now monotime.Time, out *Out) {
 	s.highTx = max(s.highTx, s.numTx)
 	s.numTx = s.numRx
 	c.clearQuiet(s)
-	s.waits = false
+	s.waits, c.rests = false, 0
 	if invariants.Enabled && s.recovers() {
 		panic("session: a slot with nothing under way waits for an answer")
 	}
