@@ -44,7 +44,6 @@ type pacer struct {
 	ctl      *control      // nil until first needed
 	bypass   time.Duration // at link rate, answers up to this RTT change nothing
 	limit    time.Duration // the same, whatever the switches say
-	basis    time.Duration // the least round trip for which limit is more than usual; 0 if it is not
 	spikeAt  monotime.Time // when round trips became very long; 0 if they are not
 	perByte  int64         // time that a byte takes at the present rate, 2^-rateBits ns
 	next     monotime.Time // when the next packet may leave
@@ -152,7 +151,7 @@ func (c *Client) learn(in *Arrival, rtt time.Duration, bytes int, h *wire.Header
 	} else if rtt > 0 {
 		p.spikeAt = 0
 	}
-	if rtt > p.bypass || p.slow || ce || c.rtt.base < p.basis {
+	if rtt > p.bypass || p.slow || ce || p.ctl != nil && c.rtt.base < p.ctl.basis {
 		p.answered += bytes + WireOverhead
 		if (c.ofRow(now, rtt) || now == p.toldAt) && !ce && rtt > 0 {
 			return // answers that were found at the same time say the same: the first one counts
@@ -197,8 +196,8 @@ func (c *Client) control(now monotime.Time, rtt time.Duration, bytes int, ce boo
 	if p.limit = bypass; !p.cfg.NoRateBypass {
 		p.bypass = bypass
 	}
-	if p.basis = 0; bypass > p.cfg.Algorithm.Bypass {
-		p.basis = base
+	if p.ctl.basis = 0; bypass > p.cfg.Algorithm.Bypass {
+		p.ctl.basis = base
 	}
 	c.setRate(rate)
 }

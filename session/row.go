@@ -61,10 +61,11 @@ func (c *Client) sizeRow(packet float64) {
 type control struct {
 	cc.Controller
 	row
+	basis time.Duration // least round trip for which pacer.limit is more than usual; 0 if it is not
 }
 
 func newControl(cfg *Pacing) *control {
-	return &control{cfg.Algorithm.New(cfg.LinkRate), row{length: firstRow}}
+	return &control{Controller: cfg.Algorithm.New(cfg.LinkRate), row: row{length: firstRow}}
 }
 
 // ahead returns how far ahead of its time the last packet of a row may leave.
