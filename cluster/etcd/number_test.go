@@ -147,5 +147,6 @@ func TestClaimNumberFails(t *testing.T) {
 		if !errors.Is(err, cluster.ErrWrongEtcd) || errors.Is(err, cluster.ErrUnavailable) {
 			t.Error(err)
 		}
+		<-time.After(2 * ttl) // the clock's timers end
 	})
 }
