@@ -127,12 +127,16 @@ func (s *Source) ask(ctx context.Context, problem func(error)) (cluster.View, er
 	return cluster.NewView(list, 0, nil), nil
 }
 
-var pod = regexp.MustCompile(`^[^.]*-(0|[1-9][0-9]{0,6})(\.|$)`)
+var (
+	pod = regexp.MustCompile(`^[^.]*-(0|[1-9][0-9]{0,6})(\.|$)`)
+	// address is a name that clouds give machines, as ip-10-0-0-1.
+	address = regexp.MustCompile(`^[^.]*-([0-9]{1,3}-){3}[0-9]{1,3}(\.|$)`)
+)
 
 // ordinal returns the number of a StatefulSet's pod from 1, or 0.
 func ordinal(host string) int {
 	m := pod.FindStringSubmatch(host)
-	if m == nil {
+	if m == nil || address.MatchString(host) {
 		return 0
 	}
 	n, _ := strconv.Atoi(m[1]) // digits, and few

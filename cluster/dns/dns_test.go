@@ -87,3 +87,15 @@ func TestWatch(t *testing.T) {
 		}
 	})
 }
+
+// TestOrdinal: pods of StatefulSets have numbers, machines named by their addresses have none.
+func TestOrdinal(t *testing.T) {
+	for host, want := range map[string]int{
+		"web-0.web.ns.svc.cluster.local.": 1, "web-12": 13, "v2-1-3.x.": 4, "web.example.": 0,
+		"ip-10-0-0-1.ec2.internal.": 0, "web-007.": 0,
+	} {
+		if got := ordinal(host); got != want {
+			t.Errorf("%s: number %d, want %d", host, got, want)
+		}
+	}
+}

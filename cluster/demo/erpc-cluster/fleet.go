@@ -151,6 +151,9 @@ func (c *fleet) do(line string) error {
 		}
 		return nil
 	case verb == "zone" && name != "":
+		if !slices.ContainsFunc(c.nodes, func(n *node) bool { return n.zone == name }) {
+			return fmt.Errorf("%q: no node is in zone %s", line, name)
+		}
 		for _, n := range slices.Clone(c.nodes) {
 			if n.zone == name {
 				if err := c.do("kill " + n.name); err != nil {

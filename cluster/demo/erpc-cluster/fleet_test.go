@@ -15,6 +15,9 @@ func TestUnknownNode(t *testing.T) {
 			t.Errorf("%s: %v", line, err)
 		}
 	}
+	if err := f.do("zone q"); err == nil || !strings.Contains(err.Error(), "zone q") {
+		t.Errorf("zone q: %v", err)
+	}
 	for _, line := range []string{"kill", "kill web-0 web-1", "add zz", "etcd", "dance"} {
 		if err := f.do(line); err == nil || !strings.Contains(err.Error(), "want add") {
 			t.Errorf("%s: %v", line, err)
