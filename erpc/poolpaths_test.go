@@ -77,7 +77,9 @@ func TestPoolPaths(t *testing.T) {
 	for open := 0; open != 3; { // the sessions with the other one are closed
 		open = 0
 		for _, l := range loops {
-			open += l.Sessions()
+			n := make(chan int)
+			is(t, "a look", l.Post(func(r *erpc.Rpc) { n <- r.Sessions() }), nil)
+			open += <-n
 		}
 		is(t, "ready", p.Ready(t.Context()), nil)
 	}
