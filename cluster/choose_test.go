@@ -122,7 +122,7 @@ func TestConfig(t *testing.T) {
 	}
 }
 
-// BenchmarkView is what a change of one server costs a client: a new view, and the choice from it.
+// BenchmarkView measures a change of one server at a client: a new view, and the choice from it.
 func BenchmarkView(b *testing.B) {
 	for _, n := range []int{100, 1000, 10000} {
 		b.Run(fmt.Sprint(n), func(b *testing.B) {

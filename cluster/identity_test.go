@@ -20,22 +20,8 @@ func sealed(t *testing.T, ca *sectest.CA, id string) string {
 	t.Helper()
 	cfg := ca.Config("127.0.0.1", id)
 	cfg.ClientCAs = nil
-	s, err := erpc.NewServer(erpc.Config{TLS: cfg})
-	if err != nil {
-		t.Fatal(err)
-	}
-	err = s.Handle(1, func(context.Context, []byte) ([]byte, error) { return []byte(id), nil })
-	if err != nil {
-		t.Fatal(err)
-	}
-	tr, err := udp.Listen("127.0.0.1:0", udp.Config{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	addr := tr.LocalAddr().String()
-	go func() { _ = s.Serve(tr) }()
-	t.Cleanup(func() { _ = s.Close() })
-	return addr
+	return answering(t, erpc.Config{TLS: cfg},
+		func(context.Context, []byte) ([]byte, error) { return []byte(id), nil })
 }
 
 // TestIdentity: a client has sessions with servers that are who their entries say, and with no

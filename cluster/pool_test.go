@@ -12,9 +12,9 @@ import (
 )
 
 // answering runs a server with a handler, and returns its address.
-func answering(t *testing.T, fn erpc.Func) string {
+func answering(t *testing.T, cfg erpc.Config, fn erpc.Func) string {
 	t.Helper()
-	s, err := erpc.NewServer(erpc.Config{})
+	s, err := erpc.NewServer(cfg)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -38,11 +38,11 @@ func TestPoolRefused(t *testing.T) {
 	defer cancel()
 	var refused, failed, served atomic.Int64
 	list := []Entry{
-		{Addr: answering(t, func(context.Context, []byte) ([]byte, error) {
+		{Addr: answering(t, erpc.Config{}, func(context.Context, []byte) ([]byte, error) {
 			refused.Add(1)
 			return nil, Refusal(ErrLapsed)
 		})},
-		{Addr: answering(t, func(_ context.Context, request []byte) ([]byte, error) {
+		{Addr: answering(t, erpc.Config{}, func(_ context.Context, request []byte) ([]byte, error) {
 			if len(request) > 0 {
 				failed.Add(1)
 				return nil, &erpc.Error{Code: erpc.CodeUnavailable, Text: "it has run"}

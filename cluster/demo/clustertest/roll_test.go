@@ -30,7 +30,7 @@ func newMember(t *testing.T, c *clientv3.Client, name, zone string) *member {
 	return &member{name, addr, s, reg}
 }
 
-// leave is what a server does that is to end.
+// leave ends a server as an operator does: its entry goes, then it drains.
 func (m *member) leave(ctx context.Context, t *testing.T) {
 	t.Helper()
 	must(t, m.reg.Close(ctx))

@@ -20,7 +20,7 @@ type barsCmd struct {
 	Only string        `help:"Only these of kill, silent, etcd, roll, add, zone; default all." placeholder:"NAME,..."`
 }
 
-// bars are what the command measures, in order.
+// bars lists the measurements in their order.
 var bars = []struct {
 	name string
 	run  func(*measured) error
@@ -179,8 +179,8 @@ func (m *measured) kill() error {
 	return m.do("add a")
 }
 
-// silent measures a server that stands still: what clients see is what they see of a machine that
-// has lost its link.
+// silent measures a server that stands still. Clients see the same of a machine that has lost its
+// link.
 func (m *measured) silent() error {
 	n := m.first("a")
 	at := time.Now()

@@ -29,10 +29,10 @@ type load struct {
 	gap    time.Duration       // the longest time between two such
 	total  totals
 	markAt time.Time // of the last mark
-	begun  later     // what calls saw that began since
+	begun  later     // of calls that began since
 }
 
-// later is what calls saw that began after a mark.
+// later counts what came of calls that began after a mark.
 type later struct {
 	good   time.Duration // when the first one ended well, from the mark on; 0: none has
 	failed int

@@ -15,8 +15,8 @@ type Figure struct {
 	Model float64
 	Paper float64 // 0: the papers do not say
 	Unit  string
-	// Inputs is what the model's inputs give without a run, 0: nothing. Where Model is the same, the
-	// figure is arithmetic.
+	// Inputs follows from the model's inputs without a run; 0: nothing does. Where Model equals it,
+	// the figure is arithmetic.
 	Inputs float64
 }
 
