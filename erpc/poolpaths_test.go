@@ -3,6 +3,7 @@ package erpc_test
 import (
 	"context"
 	"testing"
+	"time"
 
 	"github.com/userspace-rpc/erpc/erpc"
 	"github.com/userspace-rpc/erpc/transport/udp"
@@ -46,9 +47,12 @@ func TestPoolPaths(t *testing.T) {
 	p, err := erpc.NewPool(erpc.PoolConfig{Servers: []string{a, b}, Paths: 3}, loops...)
 	is(t, "pool", err, nil)
 	defer func() { _ = p.Close() }()
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
 	ready := func(n int) {
 		t.Helper()
 		for ready := 0; ready != n; {
+			is(t, "waiting", ctx.Err(), nil)
 			ready = 0
 			for _, s := range p.Servers() {
 				if s.State == erpc.ServerReady {
@@ -75,6 +79,7 @@ func TestPoolPaths(t *testing.T) {
 	is(t, "one of them alone", p.SetServers([]string{b}, nil), nil)
 	ready(3)
 	for open := 0; open != 3; { // the sessions with the other one are closed
+		is(t, "waiting", ctx.Err(), nil)
 		open = 0
 		for _, l := range loops {
 			n := make(chan int)

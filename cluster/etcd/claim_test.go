@@ -157,3 +157,27 @@ func TestStood(t *testing.T) {
 		}
 	}
 }
+
+// TestRestoredEtcd: a registration ends when a copy of its etcd, with all keys and leases, answers
+// in place of it.
+func TestRestoredEtcd(t *testing.T) {
+	quiet(t, func(w *world, d *deaf) {
+		cfg := w.config()
+		cfg.EtcdID = w.m.id
+		reg, err := register(w.t.Context(), d, d.clock(), cfg, cluster.Entry{Addr: "web:1"})
+		if err != nil {
+			w.t.Fatal(err)
+		}
+		w.m.mu.Lock()
+		w.m.id++
+		w.m.mu.Unlock()
+		select {
+		case <-reg.Done():
+		case <-time.After(2 * ttl):
+		}
+		if err := reg.Err(); !errors.Is(err, cluster.ErrWrongEtcd) {
+			w.t.Errorf("it is over: %v", err)
+		}
+		_ = reg.Close(w.t.Context())
+	})
+}

@@ -19,6 +19,7 @@ type model struct {
 	keys      map[string]modelKey
 	leases    map[int64]*modelLease
 	lastLease int64
+	refused   int    // writes, since a key had another revision
 	log       []pair // changes, in the order of their revisions; deleted keys have a value of ""
 	down      bool
 	replaced  time.Time     // when it lost all that it knew
@@ -314,6 +315,7 @@ func (p *process) put(
 		h = header{m.id, m.revision}
 		for _, q := range pairs {
 			if m.keys[q.key].revision != q.revision {
+				m.refused++
 				return nil
 			}
 		}

@@ -68,6 +68,9 @@ func TestNumbers(t *testing.T) {
 		}
 		all.Wait()
 		distinct(t, "at once", list, 149)
+		if w.m.refused > 3*len(list) { // without their line it is fifteen times
+			t.Errorf("%d clients were too late for a number %d times", len(list), w.m.refused)
+		}
 		for _, c := range list {
 			if c.tries > 1 {
 				t.Errorf("%s has given up, since others were faster", c.p.name)
